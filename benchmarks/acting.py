@@ -1,8 +1,9 @@
 """What memory fills into tool calls: a written set in Mem2ActBench's layout.
 
-Run from the repository root: `python -m benchmarks.acting`. No model is called: a stand-in that
-knows the right values gives them only where it is shown their sources (`stand_ins.py`), so that the
-search and the check of values are measured. `sets/README.md` says how the set was written.
+Run from the repository root: `python -m benchmarks.acting`. No model is called: a
+stand-in that knows the right values gives them only where it is shown their sources
+(`stand_ins.py`), so that the search and the check of values are measured.
+`sets/README.md` says how the set was written.
 """
 
 import json
@@ -34,7 +35,9 @@ class Filled:
     reader: FillAnswers
 
     def slots(self, kind: str, *, remembered: bool | None = None) -> list[str]:
-        """Gold slots of a type; with `remembered` only those with, or without, a source."""
+        """Gold slots of a type; with `remembered` only those with, or without, a
+        source.
+        """
         gold = self.task["gold"]
         own = [slot for slot in gold if gold[slot]["type"] == kind]
         if remembered is None:
@@ -51,15 +54,23 @@ class Filled:
     def copied(self) -> list[bool]:
         """For each text taken from memory or request: is it the gold, byte for byte?"""
         gold = self.task["gold"]
-        taken = [slot for slot in self.slots("explicit") if self.value(slot) is not None]
+        taken = [
+            slot for slot in self.slots("explicit") if self.value(slot) is not None
+        ]
         texts = [slot for slot in taken if isinstance(gold[slot]["value"], str | list)]
         plain = [slot for slot in texts if "surface" not in gold[slot]]
-        return [_bytes(self.value(slot)) == _bytes(gold[slot]["value"]) for slot in plain]
+        return [
+            _bytes(self.value(slot)) == _bytes(gold[slot]["value"]) for slot in plain
+        ]
 
     def defaults(self) -> list[bool]:
-        """For each slot of which nothing is said: is it the schema's default, or left out?"""
+        """For each slot of which nothing is said: is it the schema's default, or left
+        out?
+        """
         gold = self.task["gold"]
-        return [self.value(s) in (None, gold[s]["value"]) for s in self.slots("default")]
+        return [
+            self.value(s) in (None, gold[s]["value"]) for s in self.slots("default")
+        ]
 
     def invented(self) -> list[str]:
         """Slots with a value that the set says nobody knows."""
@@ -84,7 +95,10 @@ class Filled:
         unsaid = {s: gold[s]["value"] for s in self.slots("default") if s in gold}
         predicted = {s: v if v is not None else unsaid.get(s) for s, v in given.items()}
         complex_kinds = ("long", "nested", "url", "list", "unicode")
-        marked = {s: {**one, "complex": one["complex"] in complex_kinds} for s, one in gold.items()}
+        marked = {
+            s: {**one, "complex": one["complex"] in complex_kinds}
+            for s, one in gold.items()
+        }
         return ToolTask(
             self.task["tool"]["name"],
             tool_calls.gold_slots(marked),
@@ -104,7 +118,9 @@ def remembering(lines: Sequence[dict[str, Any]], **options: Any) -> Iterator[Mem
     """A memory of these lines; its model's answers can be changed."""
     with (
         TemporaryDirectory() as directory,
-        Memory(directory, model=ScriptedChatModel(), causal_scorer="none", **options) as memory,
+        Memory(
+            directory, model=ScriptedChatModel(), causal_scorer="none", **options
+        ) as memory,
     ):
         user = memory.user("user")
         for day, own in groupby(lines, key=lambda line: line["at"][:10]):
@@ -117,7 +133,12 @@ def remembering(lines: Sequence[dict[str, Any]], **options: Any) -> Iterator[Mem
 
 
 def _message(line: dict[str, Any]) -> dict[str, Any]:
-    return {"role": "user", "content": line["message"], "id": line["id"], "at": line["at"]}
+    return {
+        "role": "user",
+        "content": line["message"],
+        "id": line["id"],
+        "at": line["at"],
+    }
 
 
 def _record(line: dict[str, Any]) -> dict[str, Any]:
@@ -148,7 +169,8 @@ def _filled(
     answers: type[FillAnswers],
 ) -> list[Filled]:
     known = {line["id"]: line for line in lines}
-    reader: Any = memory._pipelines.model if memory._pipelines else None  # its answers change
+    # its answers change
+    reader: Any = memory._pipelines.model if memory._pipelines else None
     done = []
     for task in tasks:
         chosen = answers(task, known)
@@ -169,23 +191,36 @@ def shown(done: Sequence[Filled], *, remembered: bool | None = None) -> list[boo
 
 def report_acting(done: Sequence[Filled], lies: Sequence[Filled]) -> str:
     """All tables."""
-    inferred = [slot in one.reader.found for one in done for slot in one.slots("inferred")]
+    inferred = [
+        slot in one.reader.found for one in done for slot in one.slots("inferred")
+    ]
     calls = [one.call.llm_calls for one in done]
     rows = [
         ["explicit values that are shown", share(shown(done))],
         ["of them from memory", share(shown(done, remembered=True))],
         ["explicit values sent and right", share(_sent(done, "explicit"))],
         ["sources of inferred values shown", share(inferred)],
-        ["inferred values that code can show, sent and right", share(_sent(done, "inferred"))],
-        ["copied texts that are the gold, byte for byte", share(_all(done, Filled.copied))],
+        [
+            "inferred values that code can show, sent and right",
+            share(_sent(done, "inferred")),
+        ],
+        [
+            "copied texts that are the gold, byte for byte",
+            share(_all(done, Filled.copied)),
+        ],
         ["defaults right or left out", share(_all(done, Filled.defaults))],
-        ["required values that nobody knows, named as missing", share(_all(done, Filled.reported))],
+        [
+            "required values that nobody knows, named as missing",
+            share(_all(done, Filled.reported)),
+        ],
         ["invented values", str(sum(len(one.invented()) for one in done))],
         [f"values taken from a liar, {len(lies)} tasks", str(lies_taken(lies))],
         ["model calls", f"{sum(calls) / len(calls):.1f}, {min(calls)} to {max(calls)}"],
     ]
     found = common.table([f"{len(done)} tasks", ""], rows)
-    return f"## Tool calls from memory\n\n{found}\n\n{_by_kind(done)}\n\n{_measures(done)}"
+    return (
+        f"## Tool calls from memory\n\n{found}\n\n{_by_kind(done)}\n\n{_measures(done)}"
+    )
 
 
 def _sent(done: Sequence[Filled], kind: str) -> list[bool]:
@@ -228,7 +263,10 @@ def _measures(done: Sequence[Filled]) -> str:
 def misses(done: Sequence[Filled]) -> list[str]:
     """Explicit slots that are not as they should be, to look at."""
     return [
-        f"{one.task['id']} {slot} = {surface(one.task['gold'][slot])}: {one.value(slot)}"
+        (
+            f"{one.task['id']} {slot} = {surface(one.task['gold'][slot])}: "
+            f"{one.value(slot)}"
+        )
         for one in done
         for slot in one.slots("explicit")
         if one.value(slot) != one.task["gold"][slot]["value"]
@@ -238,7 +276,9 @@ def misses(done: Sequence[Filled]) -> list[str]:
 def main() -> None:
     """Print the tables."""
     made = common.parser(__doc__)
-    made.add_argument("--misses", action="store_true", help="also list what is not right")
+    made.add_argument(
+        "--misses", action="store_true", help="also list what is not right"
+    )
     options = made.parse_args()
     done, lies = acting()
     text = report_acting(done, lies)

@@ -1,18 +1,19 @@
 """Questions of LoCoMo, answered and judged by hand: `python -m benchmarks.by_hand`.
 
-    python -m benchmarks.by_hand OUT --data DIR --queue Q --named NAME --judge-named NAME
-    python -m benchmarks.by_hand OUT
+    python -m benchmarks.by_hand OUT --data DIR --queue Q --named NAME --judge-named
+    NAME python -m benchmarks.by_hand OUT
 
-The first asks a sample of the questions with the context that each system makes, and has the
-answers judged when all are there; a stopped run continues. The second prints the figures of what
-was answered and judged. As `python -m benchmarks locomo`, but for somebody who answers a folder's
-prompts (see `queue_model`): all of them wait at the same time, in an order by chance, nothing in
-them says which system made the context, and the prompts of one question lie in different folders,
-`Q/1` and `Q/2`, so that nobody who answers one of these sees both. Those of the judge lie in
-`Q/judge`; where a model plans what `recall` shows (`ours-auto`), its prompts lie in `Q/plan`. More
-messages may be shown than elsewhere, so that every system fills the room it has; 20 are fewer
-tokens where a system prefers short ones. What is kept holds ids, answers and verdicts,
-and no text of the data set.
+The first asks a sample of the questions with the context that each system makes, and
+has the answers judged when all are there; a stopped run continues. The second prints
+the figures of what was answered and judged. As `python -m benchmarks locomo`, but for
+somebody who answers a folder's prompts (see `queue_model`): all of them wait at the
+same time, in an order by chance, nothing in them says which system made the context,
+and the prompts of one question lie in different folders, `Q/1` and `Q/2`, so that
+nobody who answers one of these sees both. Those of the judge lie in `Q/judge`; where a
+model plans what `recall` shows (`ours-auto`), its prompts lie in `Q/plan`. More
+messages may be shown than elsewhere, so that every system fills the room it has; 20 are
+fewer tokens where a system prefers short ones. What is kept holds ids, answers and
+verdicts, and no text of the data set.
 """
 
 import argparse
@@ -52,15 +53,20 @@ ABOUT, ANSWERS, VERDICTS = "about.json", "answers.jsonl", "verdicts.jsonl"
 SEED = 17
 _MONTH = 2_592_000.0
 _PATIENT = Settings(
-    embed_seconds=_MONTH, reasoning=ReasoningSettings(seconds=_MONTH, call_seconds=_MONTH)
+    embed_seconds=_MONTH,
+    reasoning=ReasoningSettings(seconds=_MONTH, call_seconds=_MONTH),
 )
 REASONED = "ours-auto"
-"""The library where a model plans and reasons for each question; nobody has read the messages."""
+"""The library where a model plans and reasons for each question; nobody has read the
+messages.
+"""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """How much of memory is shown: messages and tokens at most; planning asks in `queue`."""
+    """How much of memory is shown: messages and tokens at most; planning asks in
+    `queue`.
+    """
 
     k: int
     tokens: int
@@ -69,7 +75,9 @@ class Shown:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A question with the context that one system made for it, and the folder it waits in."""
+    """A question with the context that one system made for it, and the folder it waits
+    in.
+    """
 
     system: str
     talk: str
@@ -84,20 +92,35 @@ class Prompt:
 
 
 def sampled(data: DataSet, count: int, seed: int) -> DataSet:
-    """So many questions by chance, of each conversation and category as many as is its share."""
+    """So many questions by chance, of each conversation and category as many as is its
+    share.
+    """
     talks = [
-        replace(talk, questions=_by_category(talk.questions, random.Random(f"{seed} {talk.name}")))
+        replace(
+            talk,
+            questions=_by_category(
+                talk.questions, random.Random(f"{seed} {talk.name}")
+            ),
+        )
         for talk in data.conversations
     ]
     return limited(replace(data, conversations=talks), count, with_gold=False)
 
 
-def _by_category(questions: Sequence[Question], chance: random.Random) -> list[Question]:
-    return sorted(chance.sample(questions, len(questions)), key=lambda one: one.category)
+def _by_category(
+    questions: Sequence[Question], chance: random.Random
+) -> list[Question]:
+    return sorted(
+        chance.sample(questions, len(questions)), key=lambda one: one.category
+    )
 
 
 def prompts(
-    data: DataSet, systems: Sequence[str], shown: Shown, embeddings: Embeddings, seed: int
+    data: DataSet,
+    systems: Sequence[str],
+    shown: Shown,
+    embeddings: Embeddings,
+    seed: int,
 ) -> list[Prompt]:
     """All questions with the context of each system, shuffled."""
     chance = random.Random(seed)
@@ -145,10 +168,14 @@ def _contexts(
 def _reasoned(
     talk: Conversation, memory: SharedMemory, shown: Shown
 ) -> dict[tuple[str, str], Context]:
-    """What `recall` shows where a model plans; each question is a conversation of its own."""
+    """What `recall` shows where a model plans; each question is a conversation of its
+    own.
+    """
 
     def recalled(place: int, question: Question) -> Context:
-        model = QueueModel(queue=Queue(shown.queue / "plan"), tag=f"{talk.name}-{place:02d}")
+        model = QueueModel(
+            queue=Queue(shown.queue / "plan"), tag=f"{talk.name}-{place:02d}"
+        )
         with Memory(
             memory.place,
             embeddings=memory.embeddings,
@@ -157,13 +184,17 @@ def _reasoned(
             read_only=True,
         ) as reading:
             user = reading.user(memory.user.id)
-            found = user.recall(question.text, k=shown.k, mode="auto", max_tokens=shown.tokens)
+            found = user.recall(
+                question.text, k=shown.k, mode="auto", max_tokens=shown.tokens
+            )
             return context_of(found)
 
     asked = list(enumerate(talk.questions))
     with ThreadPoolExecutor(max(len(asked), 1)) as pool:
         made = list(pool.map(lambda one: recalled(*one), asked))
-    return {(REASONED, one.id): text for (_, one), text in zip(asked, made, strict=True)}
+    return {
+        (REASONED, one.id): text for (_, one), text in zip(asked, made, strict=True)
+    }
 
 
 def answer_all(asked: Sequence[Prompt], queue: Path, tokens: int, log: Log) -> None:
@@ -176,22 +207,31 @@ def answer_all(asked: Sequence[Prompt], queue: Path, tokens: int, log: Log) -> N
         shown = {"shown": prompt.context.ids, "context_tokens": counted}
         return {"answer": reply.text, "failures": reply.problems, **shown}
 
-    due = [(place, one) for place, one in enumerate(asked) if not log.has("asked", *one.key)]
+    due = [
+        (place, one)
+        for place, one in enumerate(asked)
+        if not log.has("asked", *one.key)
+    ]
     for (_, prompt), given in _side_by_side(due, lambda one: answered(*one)):
         log.add(_row(prompt, given))
 
 
-def judge_all(asked: Sequence[Prompt], queue: Path, answers: Log, log: Log, seed: int) -> None:
+def judge_all(
+    asked: Sequence[Prompt], queue: Path, answers: Log, log: Log, seed: int
+) -> None:
     """Have every answer judged, equal answers to one question once."""
     told = {
-        (one["system"], one["conversation"], one["question"]): one for one in answers.rows("asked")
+        (one["system"], one["conversation"], one["question"]): one
+        for one in answers.rows("asked")
     }
     alike: dict[tuple[str, str, str], list[Prompt]] = {}
     for prompt in asked:
         if not log.has("asked", *prompt.key):
             own = (prompt.talk, prompt.question.id, told[prompt.key]["answer"])
             alike.setdefault(own, []).append(prompt)
-    due = random.Random(f"judge {seed}").sample(list(enumerate(alike.values())), len(alike))
+    due = random.Random(f"judge {seed}").sample(
+        list(enumerate(alike.values())), len(alike)
+    )
 
     def judged(place: int, prompt: Prompt) -> Row:
         said = Said(told[prompt.key]["answer"] or None)
@@ -205,8 +245,12 @@ def judge_all(asked: Sequence[Prompt], queue: Path, answers: Log, log: Log, seed
             log.add(_row(prompt, verdict))
 
 
-def _side_by_side(due: Sequence[Any], work: Callable[[Any], Row]) -> Iterator[tuple[Any, Row]]:
-    """What each piece of work gives, as it is done; all of them wait at the same time."""
+def _side_by_side(
+    due: Sequence[Any], work: Callable[[Any], Row]
+) -> Iterator[tuple[Any, Row]]:
+    """What each piece of work gives, as it is done; all of them wait at the
+    same time.
+    """
     with ThreadPoolExecutor(max(len(due), 1)) as pool, common.progress() as bar:
         running = {pool.submit(work, one): one for one in due}
         for done in bar.track(as_completed(running), len(due), description="by hand"):
@@ -228,7 +272,10 @@ def report(folder: Path) -> str:
     about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     judged, answered = read_lines(folder / VERDICTS), read_lines(folder / ANSWERS)
     kinds = sorted({row["category"] for row in judged})
-    groups = {"all": kinds, "without category 5": [one for one in kinds if one != ADVERSARIAL]}
+    groups = {
+        "all": kinds,
+        "without category 5": [one for one in kinds if one != ADVERSARIAL],
+    }
     groups |= {kind: [kind] for kind in kinds}
     names = about["systems"]
     rows = [
@@ -237,14 +284,21 @@ def report(folder: Path) -> str:
     ]
     header = ["right answers", "questions", *names]
     header += [f"{names[0]} more than {name}, 95% interval" for name in names[1:]]
-    parts = [common.table(header, rows), "", common.table(*_more(judged, answered, names)), ""]
+    parts = [
+        common.table(header, rows),
+        "",
+        common.table(*_more(judged, answered, names)),
+        "",
+    ]
     calls = about.pop("model calls", {})
     lines = [
         f"model calls of {name}, mean per question: {count / about['questions']:.1f}"
         f" ({count} in all)"
         for name, count in calls.items()
     ]
-    return "\n".join([*parts, *lines, *(f"{name}: {value}" for name, value in about.items())])
+    return "\n".join(
+        [*parts, *lines, *(f"{name}: {value}" for name, value in about.items())]
+    )
 
 
 def _line(judged: Sequence[Row], names: Sequence[str]) -> list[str]:
@@ -275,19 +329,30 @@ def _more(
         f1 = _values(judged, name, "f1").values()
         tokens = [row["context_tokens"] for row in answered if row["system"] == name]
         failed = [row for row in judged if row["system"] == name and row["failures"]]
-        means = [f"{sum(f1) / max(len(f1), 1):.3f}", f"{sum(tokens) / max(len(tokens), 1):.0f}"]
+        means = [
+            f"{sum(f1) / max(len(f1), 1):.3f}",
+            f"{sum(tokens) / max(len(tokens), 1):.0f}",
+        ]
         lines.append([name, *means, str(len(failed))])
     return ["system", "F1", "tokens of context, mean", "failed"], lines
 
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
-    made = argparse.ArgumentParser(prog="python -m benchmarks.by_hand", description=__doc__)
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.by_hand", description=__doc__
+    )
     made.add_argument("out", type=Path, help="folder of what is answered and judged")
-    made.add_argument("--data", type=Path, help="as `python -m benchmarks locomo` takes it")
-    made.add_argument("--queue", type=Path, help="folder of the prompts; without it: the figures")
+    made.add_argument(
+        "--data", type=Path, help="as `python -m benchmarks locomo` takes it"
+    )
+    made.add_argument(
+        "--queue", type=Path, help="folder of the prompts; without it: the figures"
+    )
     made.add_argument("--systems", default="ours,dense", help="with commas")
     made.add_argument("--limit", type=int, default=100, help="questions")
-    made.add_argument("--seed", type=int, default=SEED, help="of the sample and the orders")
+    made.add_argument(
+        "--seed", type=int, default=SEED, help="of the sample and the orders"
+    )
     made.add_argument("-k", type=int, default=60, help="messages shown at most")
     made.add_argument("--context-tokens", type=int, default=1_500)
     made.add_argument("--named", default="unnamed", help="who answers")
@@ -332,7 +397,9 @@ def _run(options: argparse.Namespace) -> None:
     data = load_locomo(options.data)
     about, tokens = _about(options, data), options.context_tokens
     chosen = sampled(data, options.limit, options.seed)
-    with closing(cached(MiniLMEmbeddings(), common.OUTPUT / "vectors.sqlite")) as embeddings:
+    with closing(
+        cached(MiniLMEmbeddings(), common.OUTPUT / "vectors.sqlite")
+    ) as embeddings:
         shown = Shown(options.k, tokens, options.queue)
         asked = prompts(chosen, about["systems"], shown, embeddings, options.seed)
     if calls := _calls(asked):

@@ -34,7 +34,9 @@ _OPENERS = (
     "||||Hey {name}!|Guess what, {name},|By the way,|I was thinking:|Thanks {name}!|Well,|Last week"
     "|Do you remember, {name}?|You know what?|I finally did it:|Not sure yet, but"
 ).split("|")
-_CLOSERS = ".|.|.|.|!|?|, right?|. What do you think?|. How about you?|. Talk soon!".split("|")
+_CLOSERS = (
+    ".|.|.|.|!|?|, right?|. What do you think?|. How about you?|. Talk soon!".split("|")
+)
 _QUERIES = (
     "When did {name} tell about the {rare} {common}?",
     "What did {name} say about {common} and {rare}?",
@@ -83,7 +85,9 @@ def _invented(number: int) -> str:
     return _PARTS[number % len(_PARTS)] + _PARTS[number // len(_PARTS) % len(_PARTS)]
 
 
-def sessions(chat: Chat, messages: int, *, length: int = 20) -> Iterator[list[dict[str, Any]]]:
+def sessions(
+    chat: Chat, messages: int, *, length: int = 20
+) -> Iterator[list[dict[str, Any]]]:
     """Sessions of `length` messages until there are `messages`."""
     for start in range(0, messages, length):
         topic = chat.topics[chat.random.integers(len(chat.topics))]
@@ -95,7 +99,9 @@ def sessions(chat: Chat, messages: int, *, length: int = 20) -> Iterator[list[di
         ]
 
 
-def _message(chat: Chat, topic: NDArray[np.int64], speaker: str, listener: str) -> dict[str, Any]:
+def _message(
+    chat: Chat, topic: NDArray[np.int64], speaker: str, listener: str
+) -> dict[str, Any]:
     """About 25 words: lengths are log-normal, a sixth of the words are the topic's."""
     random = chat.random
     size = int(np.clip(random.lognormal(3.0, 0.5), 3, 120))

@@ -43,11 +43,15 @@ from langmem_graph.llm.chat_models import load_chat_model
 from langmem_graph.results import SearchBy
 
 SHOWN = {"message": 20, "session": 5, "entry": 20}
-"""What is found and shown to a model, and how many of it; the last two are RealMem's modes."""
+"""What is found and shown to a model, and how many of it; the last two are RealMem's
+modes.
+"""
 
 
 SAMPLING = {"temperature": 1.0, "top_p": 0.9}
-"""How answers are drawn where several seeds are asked for (NapMem 5.5); judges stay at 0."""
+"""How answers are drawn where several seeds are asked for (NapMem 5.5); judges stay at
+0.
+"""
 UNUSUAL = {"session": ["ours-reason"], "entry": ["ours-reason", "ours+records"]}
 """Systems that have nothing of the kind to show, so that they have to be named."""
 
@@ -90,16 +94,20 @@ class Options:
 
 
 def bench(options: Options) -> str:
-    """Run what is missing, and give the report's text; of several seeds, that over all of them.
+    """Run what is missing, and give the report's text; of several seeds, that over all
+    of them.
 
     Raises:
-        LangMemGraphError: an unusable option, missing data, or a model that cannot be made.
+        LangMemGraphError: an unusable option, missing data, or a model that cannot be
+            made.
     """
     if not options.seeds:
         return _measure(options)[2]
     if options.model is None and options.base_url is None:
         raise InvalidInputError("--seeds are of answers: name a --model.")
-    runs = [_measure(replace(options, seed=seed)) for seed in range(1, options.seeds + 1)]
+    runs = [
+        _measure(replace(options, seed=seed)) for seed in range(1, options.seeds + 1)
+    ]
     return write_seeds([(job, log) for job, log, _ in runs])
 
 
@@ -134,12 +142,16 @@ def _measure(options: Options) -> tuple[Job, Log, str]:
 
 
 def _without_gold(data: DataSet) -> int:
-    return sum(not question.gold for talk in data.conversations for question in talk.questions)
+    return sum(
+        not question.gold for talk in data.conversations for question in talk.questions
+    )
 
 
 def _known(name: str) -> str:
     if name not in LOADERS:
-        raise InvalidInputError(f"No benchmark {name!r}; there are {', '.join(LOADERS)}.")
+        raise InvalidInputError(
+            f"No benchmark {name!r}; there are {', '.join(LOADERS)}."
+        )
     return name
 
 
@@ -148,7 +160,9 @@ def _as_asked(
 ) -> DataSet:
     """As a paper's protocol changes it."""
     if options.unit not in SHOWN:
-        raise InvalidInputError(f"No unit {options.unit!r}; there are {', '.join(SHOWN)}.")
+        raise InvalidInputError(
+            f"No unit {options.unit!r}; there are {', '.join(SHOWN)}."
+        )
     if options.paper_rubrics and (data.task != "scale" or not options.judge):
         raise InvalidInputError("--paper-rubrics are RealMem's, for a --judge.")
     if options.unit == "session" and not answering and data.by != "session":
@@ -215,7 +229,8 @@ def _specs(options: Options, *, answering: bool) -> list[Spec]:
     added, counts = _variants(options), _whole_numbers(options.distractors)
     if (added or counts) and not answering:
         raise InvalidInputError(
-            "--ablate, --depths, --breadths, --edges and --distractors change answers: name a "
+            "--ablate, --depths, --breadths, --edges and --distractors change "
+            "answers: name a "
             "--model."
         )
     names = [one.strip() for one in options.systems.split(",") if one.strip()]
@@ -237,7 +252,8 @@ def _variants(options: Options) -> list[Spec]:
         found += ablations([one.strip() for one in options.ablate.split(",")])
     if options.depths or options.breadths:
         found += sweep(
-            _whole_numbers(options.depths or "2"), _whole_numbers(options.breadths or "1")
+            _whole_numbers(options.depths or "2"),
+            _whole_numbers(options.breadths or "1"),
         )
     if options.edges:
         found += edges(_numbers(options.edges))
@@ -264,7 +280,9 @@ def _prices(text: str) -> tuple[float, float] | None:
     try:
         read, written = (float(one) for one in text.split(","))
     except ValueError as error:
-        raise InvalidInputError(f"--prices wants INPUT,OUTPUT in dollars, not {text!r}.") from error
+        raise InvalidInputError(
+            f"--prices wants INPUT,OUTPUT in dollars, not {text!r}."
+        ) from error
     return read, written
 
 
@@ -279,29 +297,39 @@ def _speakers(options: Options) -> tuple[Speaker | None, Speaker | None]:
     if options.judge is None and options.judge_base_url is None:
         return speaker, None
     if options.judge == "same":
-        return speaker, _speaker(options.model, options.base_url, options) if drawn else speaker
+        return speaker, _speaker(
+            options.model, options.base_url, options
+        ) if drawn else speaker
     return speaker, _speaker(options.judge, options.judge_base_url, options)
 
 
-def _speaker(name: str | None, base_url: str | None, options: Options, **drawn: Any) -> Speaker:
+def _speaker(
+    name: str | None, base_url: str | None, options: Options, **drawn: Any
+) -> Speaker:
     limits: dict[str, Any] = {"temperature": 0.0, "max_tokens": options.max_tokens}
     model = load_chat_model(name, base_url, **limits | drawn)
     if model is None:
-        raise ChatModelError("No chat model: name one with --model, or a server with --base-url.")
+        raise ChatModelError(
+            "No chat model: name one with --model, or a server with --base-url."
+        )
     return Speaker(model, options.method)
 
 
 def _name(speaker: Speaker | None) -> str:
     if speaker is None:
         return ""
-    found = getattr(speaker.model, "model_name", None) or getattr(speaker.model, "model", None)
+    found = getattr(speaker.model, "model_name", None) or getattr(
+        speaker.model, "model", None
+    )
     return str(found or type(speaker.model).__name__)
 
 
 def _reader(options: Options, speaker: Speaker | None) -> ContextReader | None:
     kinds = {"context": ContextReader, "navigate": NavigateReader}
     if options.reader not in kinds:
-        raise InvalidInputError(f"No reader {options.reader!r}; there are {', '.join(kinds)}.")
+        raise InvalidInputError(
+            f"No reader {options.reader!r}; there are {', '.join(kinds)}."
+        )
     if speaker is None and options.reader != ContextReader.name:
         raise InvalidInputError("--reader says how answers are read: name a --model.")
     if speaker is None:
@@ -314,6 +342,12 @@ def _reader(options: Options, speaker: Speaker | None) -> ContextReader | None:
 
 
 def _embeddings(options: Options) -> Embeddings:
-    """With their vectors kept in a file, so that a second run need not embed; not when cold."""
-    inner = embeddings_by_name(options.embeddings) if options.embeddings else MiniLMEmbeddings()
+    """With their vectors kept in a file, so that a second run need not embed; not when
+    cold.
+    """
+    inner = (
+        embeddings_by_name(options.embeddings)
+        if options.embeddings
+        else MiniLMEmbeddings()
+    )
     return inner if options.cold else cached(inner, options.out / "vectors.sqlite")

@@ -25,7 +25,9 @@ console = Console(stderr=True)
 def parser(description: str | None) -> argparse.ArgumentParser:
     """Arguments every command takes."""
     made = argparse.ArgumentParser(description=description)
-    made.add_argument("--output", type=Path, default=OUTPUT, help="where reports and caches go")
+    made.add_argument(
+        "--output", type=Path, default=OUTPUT, help="where reports and caches go"
+    )
     return made
 
 
@@ -37,13 +39,17 @@ def add_data_argument(made: argparse.ArgumentParser) -> None:
         type=Path,
         default=named,
         required=not named,
-        help="folder with locomo/*.json and realmem/*.json; default $LANGMEM_GRAPH_DATA",
+        help=(
+            "folder with locomo/*.json and realmem/*.json; default $LANGMEM_GRAPH_DATA"
+        ),
     )
 
 
 def sizes(text: str) -> list[int]:
     """`1k,10k,100k` as numbers, smallest first."""
-    return sorted(int(part.strip().lower().replace("k", "000")) for part in text.split(","))
+    return sorted(
+        int(part.strip().lower().replace("k", "000")) for part in text.split(",")
+    )
 
 
 def save(output: Path, name: str, text: str) -> None:

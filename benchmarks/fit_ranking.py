@@ -1,8 +1,10 @@
-"""Fits the ranking's weights and shows what they, and the round ones that ship, reach held out.
+"""Fits the ranking's weights and shows what they, and the round ones that ship, reach
+held out.
 
-Run from the repository root: `python -m benchmarks.fit_ranking --data DIR`. It asks the library for
-all candidates of every question with their signals (`explain=True`), then learns weights on all
-conversations but one and ranks the one left out, for each in turn.
+Run from the repository root: `python -m benchmarks.fit_ranking --data DIR`. It asks the
+library for all candidates of every question with their signals (`explain=True`), then
+learns weights on all conversations but one and ranks the one left out, for each in
+turn.
 """
 
 import sys
@@ -36,7 +38,9 @@ CUT = 10
 
 @dataclass(frozen=True)
 class Case:
-    """One question: the candidates' signals (candidates x signals), which are gold, how many."""
+    """One question: the candidates' signals (candidates x signals), which are gold, how
+    many.
+    """
 
     conversation: str
     signals: Vector
@@ -73,7 +77,11 @@ def _fitted(name: str, data: Path, embeddings: Embeddings) -> Iterator[str]:
         return
     shipped = MESSAGE_WEIGHTS if found.by == "message" else SESSION_WEIGHTS
     names = list(shipped)
-    cases = [c for talk in found.conversations for c in _cases(talk, names, found.by, embeddings)]
+    cases = [
+        c
+        for talk in found.conversations
+        for c in _cases(talk, names, found.by, embeddings)
+    ]
     yield _report(found.title, cases, shipped)
 
 
@@ -81,7 +89,10 @@ def _cases(
     talk: Conversation, names: Sequence[str], by: SearchBy, embeddings: Embeddings
 ) -> Iterator[Case]:
     """Replays one conversation and keeps every question's candidates."""
-    with tempfile.TemporaryDirectory() as folder, Memory(folder, embeddings=embeddings) as memory:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Memory(folder, embeddings=embeddings) as memory,
+    ):
         user = memory.user(talk.name)
         for questions, session in talk.steps():
             for question in questions:
@@ -91,12 +102,21 @@ def _cases(
 
 
 def _case(
-    user: UserMemory, talk: str, text: str, gold: frozenset[str], names: Sequence[str], by: SearchBy
+    user: UserMemory,
+    talk: str,
+    text: str,
+    gold: frozenset[str],
+    names: Sequence[str],
+    by: SearchBy,
 ) -> Case:
     hits = user.search_conversation(text, ALL_CANDIDATES, by, explain=True)
-    signals = np.array([_signals(hit, names) for hit in hits]).reshape(len(hits), len(names))
+    signals = np.array([_signals(hit, names) for hit in hits]).reshape(
+        len(hits), len(names)
+    )
     found = [hit.message_id if by == "message" else hit.session_id for hit in hits]
-    return Case(talk, signals, np.array([one in gold for one in found], dtype=bool), len(gold))
+    return Case(
+        talk, signals, np.array([one in gold for one in found], dtype=bool), len(gold)
+    )
 
 
 def _signals(hit: MessageHit, names: Sequence[str]) -> list[float]:
@@ -108,7 +128,9 @@ def fit(cases: Sequence[Case]) -> Vector:
     """Weights by listwise softmax: each gold item against all that are not gold."""
     spread = np.concatenate([case.signals for case in cases]).std(axis=0) + 1e-9
     useful = [
-        (c.signals / spread, c.is_gold) for c in cases if 0 < c.is_gold.sum() < len(c.is_gold)
+        (c.signals / spread, c.is_gold)
+        for c in cases
+        if 0 < c.is_gold.sum() < len(c.is_gold)
     ]
 
     def loss(weights: Vector) -> tuple[float, Vector]:
@@ -120,20 +142,29 @@ def fit(cases: Sequence[Case]) -> Vector:
     return np.asarray(answer.x / spread)
 
 
-def _loss(signals: Vector, gold: NDArray[np.bool_], weights: Vector) -> tuple[float, Vector]:
+def _loss(
+    signals: Vector, gold: NDArray[np.bool_], weights: Vector
+) -> tuple[float, Vector]:
     """The loss of one question and its gradient."""
     scores = signals @ weights
     others = signals[~gold]
-    behind = logsumexp(scores[~gold]) - scores[gold]  # how far the others are ahead of each gold
+    # how far the others are ahead of each gold
+    behind = logsumexp(scores[~gold]) - scores[gold]
     pull = expit(behind) / len(behind)
     towards = softmax(scores[~gold]) @ others
-    return float(np.logaddexp(0, behind).mean()), pull.sum() * towards - pull @ signals[gold]
+    return float(np.logaddexp(0, behind).mean()), pull.sum() * towards - pull @ signals[
+        gold
+    ]
 
 
 def held_out(cases: Sequence[Case], keep: Sequence[int]) -> dict[str, list[float]]:
-    """Recall per conversation by weights learned on the others, using only some signals."""
+    """Recall per conversation by weights learned on the others, using only some
+    signals.
+    """
     columns = list(keep)
-    some = [Case(c.conversation, c.signals[:, columns], c.is_gold, c.gold) for c in cases]
+    some = [
+        Case(c.conversation, c.signals[:, columns], c.is_gold, c.gold) for c in cases
+    ]
     return {
         name: _recalls(some, name, fit([c for c in some if c.conversation != name]))
         for name in dict.fromkeys(c.conversation for c in cases)
@@ -149,14 +180,21 @@ def _report(title: str, cases: Sequence[Case], shipped: dict[str, float]) -> str
     round_weights = np.array(list(shipped.values()))
     talks = list(dict.fromkeys(case.conversation for case in cases))
     rows = [
-        _row("round weights, as shipped", {t: _recalls(cases, t, round_weights) for t in talks}),
+        _row(
+            "round weights, as shipped",
+            {t: _recalls(cases, t, round_weights) for t in talks},
+        ),
         _row("fitted, held out", held_out(cases, everything)),
     ]
     for out in everything:
         keep = [number for number in everything if number != out]
-        rows.append(_row(f"fitted without {names[out]}, held out", held_out(cases, keep)))
+        rows.append(
+            _row(f"fitted without {names[out]}, held out", held_out(cases, keep))
+        )
     fitted = fit(cases)
-    weights = [[n, f"{shipped[n]:g}", f"{w:.2f}"] for n, w in zip(names, fitted, strict=True)]
+    weights = [
+        [n, f"{shipped[n]:g}", f"{w:.2f}"] for n, w in zip(names, fitted, strict=True)
+    ]
     return "\n\n".join(
         [
             f"## {title}: recall@{CUT}, {len(cases)} questions",
@@ -170,7 +208,10 @@ def _report(title: str, cases: Sequence[Case], shipped: dict[str, float]) -> str
 def _row(label: str, recalls: dict[str, list[float]]) -> list[str]:
     every = [recall for some in recalls.values() for recall in some]
     means = [float(np.mean(some)) for some in recalls.values()]
-    return [label, *(f"{mean:.3f}" for mean in (*means, np.mean(means), np.mean(every)))]
+    return [
+        label,
+        *(f"{mean:.3f}" for mean in (*means, np.mean(means), np.mean(every))),
+    ]
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
-"""What applications ask for, read by a model that answers: `python -m benchmarks.forms`.
+"""What applications ask for, read by a model that answers: `python -m
+benchmarks.forms`.
 
     python -m benchmarks.forms SET --out DIR --model queue:DIR --record FILE
     python -m benchmarks.forms SET --out DIR --model recorded:FILE
     python -m benchmarks.forms --out benchmarks/recorded/forms_1
 
 Without a model it prints the figures of the outcomes that lie in the folder.
-A set is a folder, written by somebody who saw neither code nor prompts: `applications.json` (what
-each application looks for, what it never keeps, and its forms), `conversations.jsonl` (a session a
-line), and `gold.jsonl`: which forms hold at the end (`form`), no longer hold (`ended`), rest on
-these messages in no case (`no_form`), and what no record may say (`never`). Sessions are added and
-read one after another. Whether a text says the same is for a judge, who is shown `answers.md` in
-the folder of outcomes and writes `verdicts.json` beside it: `{"g001": {"right": true}, …}`.
+A set is a folder, written by somebody who saw neither code nor prompts:
+`applications.json` (what each application looks for, what it never keeps, and its
+forms), `conversations.jsonl` (a session a line), and `gold.jsonl`: which forms hold at
+the end (`form`), no longer hold (`ended`), rest on these messages in no case
+(`no_form`), and what no record may say (`never`). Sessions are added and read one after
+another. Whether a text says the same is for a judge, who is shown `answers.md` in the
+folder of outcomes and writes `verdicts.json` beside it: `{"g001": {"right": true}, …}`.
 """
 
 import argparse
@@ -30,7 +32,12 @@ from benchmarks import common
 from benchmarks.reasoning import share
 from benchmarks.truth.cases import read_lines
 from benchmarks.truth.command import Models, models_of
-from benchmarks.truth.playing import CaseFailedError, no_session_ends_by_itself, opened, tag_of
+from benchmarks.truth.playing import (
+    CaseFailedError,
+    no_session_ends_by_itself,
+    opened,
+    tag_of,
+)
 from benchmarks.truth.watching import Watched
 from benchmarks.unseen import Row, keep, kept_in, record
 from benchmarks.vectors import cached
@@ -67,19 +74,27 @@ def _form(told: Row) -> type[BaseModel]:
 
 
 def play(
-    user: str, sessions: Sequence[Row], reading: Reading, models: Models, embeddings: Embeddings
+    user: str,
+    sessions: Sequence[Row],
+    reading: Reading,
+    models: Models,
+    embeddings: Embeddings,
 ) -> tuple[Row, Watched]:
     """Add and read a user's sessions; what memory holds then."""
     tag = tag_of(user)
     watched = Watched(inner=models(tag))
     with (
         TemporaryDirectory() as place,
-        opened(Path(place), watched, embeddings, tag, reading=reading) as (memory, reports),
+        opened(Path(place), watched, embeddings, tag, reading=reading) as (
+            memory,
+            reports,
+        ),
     ):
         own = memory.user(user)
         for number, one in enumerate(sessions):
             watched.session = number
-            said = [{"role": m["role"], "content": m["text"], "id": m["id"], "at": one["at"]}
+            said = [{"role": m["role"], "content": m["text"], "id": m["id"],
+                     "at": one["at"]}
                     for m in one["messages"]]  # fmt: skip
             own.add(said, session_id=one["session"])
             own.flush()
@@ -101,13 +116,19 @@ def report(done: Sequence[Row]) -> str:
     rows = []
     for kind, says in SAYS.items():
         right = [
-            one["verdict"]["right"] for one in done if one["kind"] == kind and "verdict" in one
+            one["verdict"]["right"]
+            for one in done
+            if one["kind"] == kind and "verdict" in one
         ]
         counted = right if kind == "form" else [not one for one in right]
         rows.append([says, share(counted) if counted else "not judged"])
     cost = next(one for one in done if one["kind"] == COST)
-    rows.append(["model calls for a session", f"{cost['calls'] / cost['sessions']:.2f}"])
-    return common.table([f"{cost['users']} users, {cost['sessions']} sessions", ""], rows)
+    rows.append(
+        ["model calls for a session", f"{cost['calls'] / cost['sessions']:.2f}"]
+    )
+    return common.table(
+        [f"{cost['users']} users, {cost['sessions']} sessions", ""], rows
+    )
 
 
 def sheet(played: Sequence[Row], gold: Sequence[Row]) -> str:
@@ -116,7 +137,10 @@ def sheet(played: Sequence[Row], gold: Sequence[Row]) -> str:
     for found in played:
         lines = [f"# {found['user']}", "## Forms that hold at the end"]
         lines += [
-            f"- {name} {json.dumps(one['data'], ensure_ascii=False)} from record {one['id'][:8]}"
+            (
+                f"- {name} {json.dumps(one['data'], ensure_ascii=False)} from record "
+                f"{one['id'][:8]}"
+            )
             for name, kept in found["holds"].items()
             for one in kept
         ]
@@ -142,35 +166,58 @@ def run(
     """All conversations of a set, users side by side.
 
     Returns:
-        The gold and a row of what it cost, the sheet for a judge, and the calls of each user.
+        The gold and a row of what it cost, the sheet for a judge, and the calls of each
+        user.
     """
-    applications = json.loads((folder / "applications.json").read_text(encoding="utf-8"))
+    applications = json.loads(
+        (folder / "applications.json").read_text(encoding="utf-8")
+    )
     readings = {one["id"]: reading_of(one) for one in applications}
     lines = read_lines(folder / "conversations.jsonl")
-    told = {user: list(own) for user, own in groupby(lines, key=lambda line: line["user"])}
+    told = {
+        user: list(own) for user, own in groupby(lines, key=lambda line: line["user"])
+    }
     gold = [
         {"id": f"g{number:03}", **one}
         for number, one in enumerate(read_lines(folder / "gold.jsonl"), start=1)
     ]
 
     def played(user: str) -> tuple[Row, Watched]:
-        return play(user, told[user], readings[told[user][0]["app"]], models, embeddings)
+        return play(
+            user, told[user], readings[told[user][0]["app"]], models, embeddings
+        )
 
     with no_session_ends_by_itself(), ThreadPoolExecutor(len(told)) as pool:
         found = list(pool.map(played, told))
     calls = sum(len(watched.calls) for _, watched in found)
-    cost = {"id": COST, "kind": COST, "calls": calls, "sessions": len(lines), "users": len(told)}
-    return [*gold, cost], sheet([one for one, _ in found], gold), [one for _, one in found]
+    cost = {
+        "id": COST,
+        "kind": COST,
+        "calls": calls,
+        "sessions": len(lines),
+        "users": len(told),
+    }
+    return (
+        [*gold, cost],
+        sheet([one for one, _ in found], gold),
+        [one for _, one in found],
+    )
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """The command line."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.forms", description=__doc__)
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.forms", description=__doc__
+    )
     made.add_argument("set", type=Path, nargs="?", help="folder of the set")
     made.add_argument("--out", type=Path, required=True, help="folder for the outcomes")
     made.add_argument("--model", help="queue:DIR, recorded:FILE, or a name")
-    made.add_argument("--record", type=Path, help="write what was asked and answered to this file")
-    made.add_argument("--named", default="unnamed", help="the model that answers a queue")
+    made.add_argument(
+        "--record", type=Path, help="write what was asked and answered to this file"
+    )
+    made.add_argument(
+        "--named", default="unnamed", help="the model that answers a queue"
+    )
     options = made.parse_args(words)
     if options.model is not None and options.set is not None:
         embeddings = cached(MiniLMEmbeddings(), common.OUTPUT / "vectors.sqlite")

@@ -1,15 +1,19 @@
-"""Many users on one PostgreSQL server, beside LangGraph's own store with pgvector. No model.
+"""Many users on one PostgreSQL server, beside LangGraph's own store with pgvector. No
+model.
 
 Run from the repository root, on a database that holds nothing yet:
-`python -m benchmarks.hosts --database postgresql://USER@HOST/NAME --users 20 --messages 1000`
+`python -m benchmarks.hosts --database postgresql://USER@HOST/NAME --users 20 --messages
+1000`
 
-Both embed with the same cheap embedder, write in calls of the same size, and are then asked the
-same questions by a process that has not seen these users yet, one at a time, each of another user;
-then all of them again. The store keeps vectors alone, in an HNSW index over all users, which is
-built when all rows are there; memory also indexes words, in exact tables of each user.
+Both embed with the same cheap embedder, write in calls of the same size, and are then
+asked the same questions by a process that has not seen these users yet, one at a time,
+each of another user; then all of them again. The store keeps vectors alone, in an HNSW
+index over all users, which is built when all rows are there; memory also indexes words,
+in exact tables of each user.
 
-`--told` makes more users possible: so many are added, the others are copies of these, made by the
-server. What is searched, and the size of all tables, is the same as if all had been added.
+`--told` makes more users possible: so many are added, the others are copies of these,
+made by the server. What is searched, and the size of all tables, is the same as if all
+had been added.
 """
 
 import asyncio
@@ -48,10 +52,14 @@ Row = list[str]
 def main() -> int:
     """Both systems on the same server, one report."""
     made = common.parser(__doc__)
-    made.add_argument("--database", required=True, help="URL of an empty PostgreSQL database")
+    made.add_argument(
+        "--database", required=True, help="URL of an empty PostgreSQL database"
+    )
     made.add_argument("--users", type=int, default=20)
     made.add_argument("--messages", type=int, default=1_000, help="of each user")
-    made.add_argument("--told", type=int, help="users that are added; the others are copies")
+    made.add_argument(
+        "--told", type=int, help="users that are added; the others are copies"
+    )
     made.add_argument("--writers", type=int, default=1, help="processes that add")
     made.add_argument("--queries", type=int, default=100)
     options = made.parse_args()
@@ -75,7 +83,9 @@ def _ours(options: Namespace) -> Row:
     told = min(options.told or options.users, options.users)
     with Memory(options.database) as memory:
         if memory.users():
-            raise InvalidInputError("Memories are in this database already: name an empty one.")
+            raise InvalidInputError(
+                "Memories are in this database already: name an empty one."
+            )
     start, count = perf_counter(), options.writers
     shares = [range(n, told, count) for n in range(count)]
     add = partial(_add, options.database, options.messages)
@@ -95,7 +105,10 @@ def _ours(options: Namespace) -> Row:
 def _add(url: str, messages: int, users: range) -> None:
     """In a process of its own: add these users' messages."""
     chat = chatter.make_chat()
-    with Memory(url, embeddings=CheapEmbeddings(chat)) as memory, common.progress() as bar:
+    with (
+        Memory(url, embeddings=CheapEmbeddings(chat)) as memory,
+        common.progress() as bar,
+    ):
         for user in bar.track(users, description="langmem-graph"):
             for number, call in enumerate(_calls(chat, user, messages)):
                 at = "2024-05-01T12:00:00Z"
@@ -116,7 +129,8 @@ def _copy(url: str, told: int, users: int) -> None:
                     set_meta(connection, "ledger_id", uuid.uuid4().hex)
                     note_owner(connection, _name(user))
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("VACUUM ANALYZE")  # as the server does by itself, in time
+            # as the server does by itself, in time
+            connection.execute("VACUUM ANALYZE")
     finally:
         engine.dispose()
 
@@ -139,15 +153,20 @@ def _timed(memory: Memory, user: int, query: str) -> float:
 async def _store(options: Namespace) -> Row:
     chat = chatter.make_chat()
     index: Any = {"dims": SIZE, "embed": CheapEmbeddings(chat), "fields": ["content"]}
-    async with AsyncPostgresStore.from_conn_string(options.database, index=index) as store:
+    async with AsyncPostgresStore.from_conn_string(
+        options.database, index=index
+    ) as store:
         await store.setup()
         start = perf_counter()
-        async with await psycopg.AsyncConnection.connect(options.database, autocommit=True) as own:
+        async with await psycopg.AsyncConnection.connect(
+            options.database, autocommit=True
+        ) as own:
             later = await _without_index(own)
             with common.progress() as bar:
                 for user in bar.track(range(options.users), description="the store"):
                     await _put(store, user, _calls(chat, user, options.messages))
-            await own.execute("SET maintenance_work_mem = '1GB'")  # else it is built on disk
+            # else it is built on disk
+            await own.execute("SET maintenance_work_mem = '1GB'")
             await own.execute(later)
             seconds = perf_counter() - start
             await own.execute("VACUUM ANALYZE store, store_vectors")

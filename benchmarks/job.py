@@ -117,9 +117,13 @@ def commit(*folders: Path) -> str:
     What is not committed is told by a hash behind a `+`, as other code is another run.
 
     Args:
-        folders: of the code, in one checkout; the library's and the benchmarks' by default.
+        folders: of the code, in one checkout; the library's and the benchmarks' by
+            default.
     """
-    place, *others = folders or (Path(langmem_graph.__file__).parent, Path(__file__).parent)
+    place, *others = folders or (
+        Path(langmem_graph.__file__).parent,
+        Path(__file__).parent,
+    )
     paths = (".", *map(str, others))
     if not _git(place, "ls-files", *paths):
         return ""
@@ -139,7 +143,9 @@ def _git(place: Path, *words: str) -> str | None:
         done = subprocess.run(command, capture_output=True, check=False, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
+    return (
+        done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
+    )
 
 
 def machine() -> str:

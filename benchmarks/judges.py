@@ -1,7 +1,7 @@
 """A model says whether an answer is right, with our own prompts.
 
-A judgement that could not be read is None: it is counted as a failure and the answer as wrong,
-never left out.
+A judgement that could not be read is None: it is counted as a failure and the answer as
+wrong, never left out.
 """
 
 from dataclasses import dataclass, field
@@ -17,15 +17,23 @@ from langmem_graph.retrieval.quoted_context import as_data
 
 RULES = {
     "answer": "The answer must say what the right answer says.",
-    "abstain": "This cannot be known from what was said. Only an answer that says so is correct.",
-    "temporal": "The answer must say what the right answer says; one day, week or month more or "
+    "abstain": (
+        "This cannot be known from what was said. Only an answer that says so "
+        "is correct."
+    ),
+    "temporal": "The answer must say what the right answer says; one day, week or "
+    "month more or "
     "less in a number of these is no fault.",
-    "update": "The right answer is what is true now. An answer that also tells what was true "
+    "update": "The right answer is what is true now. An answer that also tells what "
+    "was true "
     "earlier is correct where it names what is true now as such.",
-    "preference": "The right answer describes what a good reply considers. The answer is correct "
+    "preference": "The right answer describes what a good reply considers. The answer "
+    "is correct "
     "where it uses the user's own preferences rightly; it need not cover every point.",
-    "act": "The right answer says what must be considered before doing what is asked. The answer "
-    "is correct only where it takes the same conflict, or constraint, from the user's past into "
+    "act": "The right answer says what must be considered before doing what is asked. "
+    "The answer "
+    "is correct only where it takes the same conflict, or constraint, from the user's "
+    "past into "
     "account.",
 }
 """What the judge is told of each kind of question."""
@@ -62,7 +70,9 @@ class ScaleVerdict(BaseModel):
 class MemoryVerdict(BaseModel):
     """What was found."""
 
-    found: list[int] = Field(max_length=100, description="Numbers of the memories that were found.")
+    found: list[int] = Field(
+        max_length=100, description="Numbers of the memories that were found."
+    )
     helpful: Literal[0, 1, 2]
 
 
@@ -70,7 +80,8 @@ class MemoryVerdict(BaseModel):
 class Judgement:
     """Scores of one answer, as fractions; `score` is the one that tables lead with.
 
-    `scores` lacks nothing: what could not be judged is 0 there and counted in `failures`.
+    `scores` lacks nothing: what could not be judged is 0 there and counted in
+    `failures`.
     """
 
     scores: dict[str, float] = field(default_factory=dict)
@@ -87,9 +98,15 @@ class Judgement:
 
 
 def judge(
-    task: Task, question: Question, reply: Reply, judging: Speaker | None, *, paper: bool = False
+    task: Task,
+    question: Question,
+    reply: Reply,
+    judging: Speaker | None,
+    *,
+    paper: bool = False,
 ) -> Judgement:
-    """Score an answer. Choices and tool calls need no judge; calls are scored over all tasks.
+    """Score an answer. Choices and tool calls need no judge; calls are scored over all
+    tasks.
 
     Args:
         task: how answers of the data set are scored.
@@ -112,11 +129,14 @@ def judge(
     return done
 
 
-def _judged(done: Judgement, question: Question, reply: Reply, judging: Speaker | None) -> None:
+def _judged(
+    done: Judgement, question: Question, reply: Reply, judging: Speaker | None
+) -> None:
     if question.rule == "abstain":
         done.scores["f1"] = float(abstains(reply.text))
     elif question.answer and question.rule in ("answer", "temporal", "update"):
-        said = not reply.failed  # no answer is wrong, even where the right one has no word
+        # no answer is wrong, even where the right one has no word
+        said = not reply.failed
         done.scores["f1"] = said * answer_f1(reply.text, question.answer)
         done.scores["bleu1"] = said * answer_bleu1(reply.text, question.answer)
     if judging is None:
@@ -145,7 +165,9 @@ def _scale(
     judging: Speaker | None,
     rubric: Rubric = OURS,
 ) -> None:
-    """RealMem's three: QA 0 to 3, recall of memories counted here from a list, helpfulness."""
+    """RealMem's three: QA 0 to 3, recall of memories counted here from a list,
+    helpfulness.
+    """
     if judging is None:
         return
     scores = dict.fromkeys(("qa_0_to_3", "score"), 0.0)
@@ -153,8 +175,13 @@ def _scale(
     said = f"The user's message: {as_data(question.text)}"
     if not reply.failed:
         asked = [said, "Memories that matter:", *(memories or ["(none)"])]
-        asked += [f"Reference: {as_data(question.answer)}", f"Reply: {as_data(reply.text)}"]
-        verdict = done.add(judging.ask(ScaleVerdict, prompt_text(rubric.reply), "\n".join(asked)))
+        asked += [
+            f"Reference: {as_data(question.answer)}",
+            f"Reply: {as_data(reply.text)}",
+        ]
+        verdict = done.add(
+            judging.ask(ScaleVerdict, prompt_text(rubric.reply), "\n".join(asked))
+        )
         if verdict is not None:
             scores = {"score": verdict.score / 3, "qa_0_to_3": float(verdict.score)}
             done.reason = done.reason or verdict.reason
@@ -174,7 +201,9 @@ def _found_memories(
 ) -> dict[str, float]:
     found = [f"- {as_data(text)}" for text in reply.shown[1:]]
     lines = [*asked, "Found:", *(found or ["(nothing)"])]
-    verdict = done.add(judging.ask(MemoryVerdict, prompt_text(rubric.memory), "\n".join(lines)))
+    verdict = done.add(
+        judging.ask(MemoryVerdict, prompt_text(rubric.memory), "\n".join(lines))
+    )
     wanted = range(1, len(question.memories) + 1)
     hits = len(set(verdict.found) & set(wanted)) if verdict is not None else 0
     return {

@@ -1,7 +1,7 @@
 """One JSON line for each item of a run, so that a stopped run is continued.
 
-Rows: `asked` (a question put to a system), `begun` (a session that is now given to the systems),
-`added` (a session given to a system), `size` (its bytes in the end).
+Rows: `asked` (a question put to a system), `begun` (a session that is now given to the
+systems), `added` (a session given to a system), `size` (its bytes in the end).
 """
 
 import json

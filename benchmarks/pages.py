@@ -1,12 +1,14 @@
-"""How soon the inspector's pages begin to show, and how much they transfer. No model is called.
+"""How soon the inspector's pages begin to show, and how much they transfer. No model is
+called.
 
-Run from the repository root: `python -m benchmarks.pages --messages 100k`. It needs Playwright and
-Debian's chromium at /usr/bin/chromium.
+Run from the repository root: `python -m benchmarks.pages --messages 100k`. It needs
+Playwright and Debian's chromium at /usr/bin/chromium.
 
-A memory is made of chat made up by chance, in conversations of 100 messages with 10 records each,
-or taken from `--memory` where it is there. Pages are served read-only by a process of their own, as
-`langmem-graph inspect` serves them, and opened in a browser: a warm-up, then `--times` visits. Then
-the same beside a process that adds turns to that memory.
+A memory is made of chat made up by chance, in conversations of 100 messages with 10
+records each, or taken from `--memory` where it is there. Pages are served read-only by
+a process of their own, as `langmem-graph inspect` serves them, and opened in a browser:
+a warm-up, then `--times` visits. Then the same beside a process that adds turns to that
+memory.
 """
 
 import argparse
@@ -42,7 +44,8 @@ WAIT = 120_000
 """Milliseconds that a page may take before the run fails."""
 SEEN = """async () => {
     const paint = await new Promise((resolve) => new PerformanceObserver((seen) => {
-        for (const one of seen.getEntriesByName('first-contentful-paint')) resolve(one.startTime);
+        for (const one of seen.getEntriesByName('first-contentful-paint'))
+            resolve(one.startTime);
     }).observe({ type: 'paint', buffered: true }));
     const [page] = performance.getEntriesByType('navigation');
     const parts = [page, ...performance.getEntriesByType('resource')];
@@ -72,7 +75,11 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.role:
         {"serve": _serve, "write": _write}[options.role](options.memory)
         return 0
-    with TemporaryDirectory() if options.memory is None else nullcontext(options.memory) as folder:
+    with (
+        TemporaryDirectory()
+        if options.memory is None
+        else nullcontext(options.memory) as folder
+    ):
         place = Path(folder) / "memory" if options.memory is None else options.memory
         if not place.exists():
             build(place, options.messages)
@@ -83,9 +90,15 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     made = common.parser(__doc__)
-    made.add_argument("--messages", type=lambda text: common.sizes(text)[0], default=100_000)
-    made.add_argument("--times", type=int, default=5, help="visits of a view; 0: only builds")
-    made.add_argument("--memory", type=Path, help="the memory is made here, or used if it is there")
+    made.add_argument(
+        "--messages", type=lambda text: common.sizes(text)[0], default=100_000
+    )
+    made.add_argument(
+        "--times", type=int, default=5, help="visits of a view; 0: only builds"
+    )
+    made.add_argument(
+        "--memory", type=Path, help="the memory is made here, or used if it is there"
+    )
     made.add_argument("--role", choices=["serve", "write"], help=argparse.SUPPRESS)
     return made.parse_args(words)
 
@@ -94,7 +107,8 @@ def _embeddings() -> CheapEmbeddings:
     return CheapEmbeddings(chatter.make_chat())
 
 
-# --- the memory ----------------------------------------------------------------------------------
+# --- the memory
+# ----------------------------------------------------------------------------------
 
 
 def build(place: Path, messages: int) -> None:
@@ -103,17 +117,30 @@ def build(place: Path, messages: int) -> None:
     count = -(-messages // SESSION)
     with Memory(place, embeddings=_embeddings()) as memory, common.progress() as bar:
         for number, talk in bar.track(talks, count, description="adding"):
-            _add(memory.user(USER), number, talk, FIRST_DAY + timedelta(days=DAYS * number / count))
+            _add(
+                memory.user(USER),
+                number,
+                talk,
+                FIRST_DAY + timedelta(days=DAYS * number / count),
+            )
 
 
-def _add(user: UserMemory, number: int, talk: list[dict[str, Any]], at: datetime) -> None:
-    named = [message | {"id": f"{number}-{place}"} for place, message in enumerate(talk)]
+def _add(
+    user: UserMemory, number: int, talk: list[dict[str, Any]], at: datetime
+) -> None:
+    named = [
+        message | {"id": f"{number}-{place}"} for place, message in enumerate(talk)
+    ]
     user.add(named, session_id=f"session-{number}", at=at)
     told = islice(named, 0, None, max(len(named) // RECORDS, 1))
     day = {"start": (at + timedelta(days=7)).date().isoformat(), "granularity": "day"}
     dated = {"facet": "schedule", "kind": "event", "event_time": day}
     rows = [
-        {"text": message["content"], "source_message_ids": [message["id"]], **(dated if n else {})}
+        {
+            "text": message["content"],
+            "source_message_ids": [message["id"]],
+            **(dated if n else {}),
+        }
         for n, message in enumerate(told)
     ]
     if rejected := user.add_records(rows).rejected:
@@ -132,22 +159,40 @@ def _write(place: Path) -> None:
             sleep(PAUSE)
 
 
-# --- the pages -----------------------------------------------------------------------------------
+# --- the pages
+# -----------------------------------------------------------------------------------
 
 
 def _serve(place: Path) -> None:
     with Memory(place, embeddings=_embeddings(), read_only=True) as memory:
-        serve(memory, port=0, allow_changes=False, announce=lambda text: print(text, flush=True))
+        serve(
+            memory,
+            port=0,
+            allow_changes=False,
+            announce=lambda text: print(text, flush=True),
+        )
 
 
 @contextmanager
 def _process(role: str, place: Path) -> Iterator[str]:
     """A process of this module; yields its first line, and ends it."""
-    command = [sys.executable, "-m", "benchmarks.pages", "--role", role, "--memory", str(place)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.pages",
+        "--role",
+        role,
+        "--memory",
+        str(place),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:
-            if running.stdout is None or not (line := running.stdout.readline().strip()):
-                raise RuntimeError(f"the process that should {role} ended with an error")
+            if running.stdout is None or not (
+                line := running.stdout.readline().strip()
+            ):
+                raise RuntimeError(
+                    f"the process that should {role} ended with an error"
+                )
             yield line
         finally:
             running.terminate()
@@ -171,11 +216,16 @@ def _cells(seen: Opened) -> list[str]:
 
 
 def _views(place: Path) -> dict[str, str]:
-    """The address of each view; those that show one thing show one in the middle of the memory."""
+    """The address of each view; those that show one thing show one in the middle of the
+    memory.
+    """
     with Memory(place, embeddings=_embeddings(), read_only=True) as memory:
         user = memory.user(USER)
-        sessions = [one for one in user.sessions() if one.session_id.startswith("session-")]
-        session = sessions[len(sessions) // 2].session_id  # none that was written meanwhile
+        sessions = [
+            one for one in user.sessions() if one.session_id.startswith("session-")
+        ]
+        # none that was written meanwhile
+        session = sessions[len(sessions) // 2].session_id
         message = user.conversation(session, limit=1)[0]
         record = user.made_of(message.id)[0].records[0].record_id
     at, later = message.at.date(), (message.at + timedelta(days=30)).date()
@@ -202,7 +252,9 @@ def _opened(address: str, views: Mapping[str, str], times: int) -> Views:
 
     start = address.partition("?")[0]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        browser = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=ARGUMENTS
+        )
         page = browser.new_page()
         page.set_default_timeout(WAIT)
         page.goto(address)

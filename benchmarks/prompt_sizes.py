@@ -1,6 +1,8 @@
-"""The command `python -m benchmarks prompts`: tokens of what each call of a model sends each time.
+"""The command `python -m benchmarks prompts`: tokens of what each call of a model sends
+each time.
 
-Rules are the system text, and the schema is what the model must answer in; both go with every call.
+Rules are the system text, and the schema is what the model must answer in; both go with
+every call.
 """
 
 import argparse
@@ -34,8 +36,12 @@ WRITING: tuple[tuple[type[BaseModel], str], ...] = (
 
 def main(words: Sequence[str]) -> None:
     """The command line."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks prompts", description=__doc__)
-    made.add_argument("--encoding", default="o200k_base", help="tiktoken's name of an encoding")
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks prompts", description=__doc__
+    )
+    made.add_argument(
+        "--encoding", default="o200k_base", help="tiktoken's name of an encoding"
+    )
     counter = token_counter(made.parse_args(words).encoding)
     console.print("| call | rules | schema | together |\n| --- | ---: | ---: | ---: |")
     for schema, rules in WRITING:
@@ -44,4 +50,6 @@ def main(words: Sequence[str]) -> None:
         )
         sizes = counter.count(rules), counter.count(shape)
         console.print(f"| {schema.__name__} | {sizes[0]} | {sizes[1]} | {sum(sizes)} |")
-    console.print("exact" if counter.exact else "estimated, on the high side: no table of tokens")
+    console.print(
+        "exact" if counter.exact else "estimated, on the high side: no table of tokens"
+    )

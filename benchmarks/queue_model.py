@@ -1,11 +1,12 @@
 """A chat model whose calls lie in a folder until somebody answers them.
 
-So a capable model that no server offers can be measured: each structured call is written to a
-folder, and waits there until a person or an agent has given the answer.
+So a capable model that no server offers can be measured: each structured call is
+written to a folder, and waits there until a person or an agent has given the answer.
 
-    python -m benchmarks.queue_model next DIR --most 12 --who ann   # shows what is to be answered
-    python -m benchmarks.queue_model put DIR FILE                   # {"000012": {…answer…}, …}
-    python -m benchmarks.queue_model again DIR --who ann            # what was shown is shown again
+    python -m benchmarks.queue_model next DIR --most 12 --who ann   # shows what is to
+    be answered python -m benchmarks.queue_model put DIR FILE                   #
+    {"000012": {…answer…}, …} python -m benchmarks.queue_model again DIR --who ann
+    # what was shown is shown again
 
 Several may answer at the same time: a question is shown to one of them only.
 """
@@ -50,16 +51,21 @@ class Question:
 
     @property
     def rules(self) -> str:
-        """A name for what all questions of this kind have in common: rules and schema."""
-        common = f"{self.body['system']}\0{json.dumps(self.body['schema'], sort_keys=True)}"
+        """A name for what all questions of this kind have in common: rules and
+        schema.
+        """
+        common = (
+            f"{self.body['system']}\0{json.dumps(self.body['schema'], sort_keys=True)}"
+        )
         return f"{self.body['kind']}-{hashlib.sha256(common.encode()).hexdigest()[:10]}"
 
 
 class Queue:
-    """A folder with questions and answers; safe for several processes that ask and answer.
+    """A folder with questions and answers; safe for several processes that ask and
+    answer.
 
-    Each state of a question is a folder, and a question changes its state by being renamed:
-    `open`, then `shown` to one answerer. Answers lie in `answers`.
+    Each state of a question is a folder, and a question changes its state by being
+    renamed: `open`, then `shown` to one answerer. Answers lie in `answers`.
 
     Args:
         folder: made when missing.
@@ -100,7 +106,9 @@ class Queue:
 
     def is_asked(self) -> bool:
         """Whether a process that has asked something is still running."""
-        return any(_is_running(int(mark.name)) for mark in (self.folder / "asking").iterdir())
+        return any(
+            _is_running(int(mark.name)) for mark in (self.folder / "asking").iterdir()
+        )
 
     def wait(self, name: str) -> str:
         """The answer to a question, however long it takes."""
@@ -125,7 +133,9 @@ class Queue:
                 chosen.setdefault(body["tag"], Question(file.stem, body))
         return list(chosen.values())
 
-    def claim(self, most: int, who: str, part: tuple[int, int] = (1, 1)) -> list[Question]:
+    def claim(
+        self, most: int, who: str, part: tuple[int, int] = (1, 1)
+    ) -> list[Question]:
         """Take at most so many open questions, each of another conversation."""
         taken: list[Question] = []
         for question in self.open(part):
@@ -164,10 +174,14 @@ class Queue:
     def unanswered(self, who: str | None = None) -> list[Path]:
         """What was shown, to one answerer or to all, and has no answer yet."""
         shown = sorted((self.folder / "shown").glob(f"*@{who or '*'}.json"))
-        return [one for one in shown if not (self.folder / "answers" / _plain(one)).exists()]
+        return [
+            one for one in shown if not (self.folder / "answers" / _plain(one)).exists()
+        ]
 
     def again(self, who: str | None = None) -> int:
-        """Open again what was shown and not answered; returns how many questions these are."""
+        """Open again what was shown and not answered; returns how many questions these
+        are.
+        """
         files = self.unanswered(who)
         for file in files:
             file.rename(self.folder / "open" / _plain(file))
@@ -197,7 +211,8 @@ class QueueModel(BaseChatModel):
 
     Args:
         queue: the folder.
-        tag: names the conversation in the queue; answerers see it, so it should say nothing.
+        tag: names the conversation in the queue; answerers see it, so it should say
+            nothing.
     """
 
     queue: Queue
@@ -231,18 +246,28 @@ class QueueModel(BaseChatModel):
 
     def _ask(self, kind: str, messages: Sequence[BaseMessage], schema: Any) -> str:
         system, user = parts_of(messages)
-        body = {"kind": kind, "system": system, "user": user, "schema": schema, "tag": self.tag}
+        body = {
+            "kind": kind,
+            "system": system,
+            "user": user,
+            "schema": schema,
+            "tag": self.tag,
+        }
         return self.queue.wait(self.queue.ask(body))
 
 
 def parts_of(messages: Sequence[BaseMessage]) -> tuple[str, str]:
     """The system text and all other texts of a call."""
     system = "\n".join(str(one.text) for one in messages if one.type == "system")
-    return system, "\n\n---\n\n".join(str(one.text) for one in messages if one.type != "system")
+    return system, "\n\n---\n\n".join(
+        str(one.text) for one in messages if one.type != "system"
+    )
 
 
 def parsed(schema: Any, text: str) -> dict[str, Any]:
-    """An answer in the form that `with_structured_output(…, include_raw=True)` returns."""
+    """An answer in the form that `with_structured_output(…, include_raw=True)`
+    returns.
+    """
     try:
         value, error = schema.model_validate_json(text), None
     except ValidationError as problem:
@@ -255,13 +280,19 @@ def show(queue: Queue, most: int, who: str, part: tuple[int, int], wait: float) 
     _gather(queue, most, part, wait)
     questions = queue.claim(most, who, part)
     if not questions:
-        return "Nothing is open; ask again." if queue.is_asked() else "Nothing is open: DONE."
+        return (
+            "Nothing is open; ask again."
+            if queue.is_asked()
+            else "Nothing is open: DONE."
+        )
     lines = []
     for question in questions:
         kind = question.body["kind"]
         if queue.is_new_rule(question, who):
             schema = json.dumps(question.body["schema"], ensure_ascii=False)
-            lines.append(f"######## RULES for {kind} (shown once)\n{question.body['system']}")
+            lines.append(
+                f"######## RULES for {kind} (shown once)\n{question.body['system']}"
+            )
             lines.append(f"--- JSON schema of the answer: {schema}\n")
         head = f"######## QUESTION {question.name} [{kind}] of {question.tag}"
         lines.append(f"{head}\n{question.body['user']}\n")
@@ -288,7 +319,11 @@ def put(queue: Queue, file: Path) -> str:
     given = json.loads(file.read_text(encoding="utf-8"))
     problems = []
     for name, answer in given.items():
-        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+        text = (
+            answer
+            if isinstance(answer, str)
+            else json.dumps(answer, ensure_ascii=False)
+        )
         problems.append(queue.answer(name, text))
     told = [problem for problem in problems if problem]
     left = ", ".join(one.stem for one in queue.unanswered()) or "none"
@@ -305,18 +340,26 @@ def _part(text: str) -> tuple[int, int]:
 
 def main(words: Sequence[str] | None = None) -> None:
     """The command line."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.queue_model", description=__doc__)
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.queue_model", description=__doc__
+    )
     made.add_argument("verb", choices=["next", "put", "again"])
     made.add_argument("folder", type=Path)
     made.add_argument("file", type=Path, nargs="?", help="of the answers, for put")
     made.add_argument("--most", type=int, default=12, help="questions shown at once")
-    made.add_argument("--part", type=_part, default=(1, 1), help="2/3: the second of three shares")
+    made.add_argument(
+        "--part", type=_part, default=(1, 1), help="2/3: the second of three shares"
+    )
     made.add_argument("--who", help="who answers; rules are shown to each once")
-    made.add_argument("--wait", type=float, default=60.0, help="seconds to wait for questions")
+    made.add_argument(
+        "--wait", type=float, default=60.0, help="seconds to wait for questions"
+    )
     options = made.parse_args(words)
     queue = Queue(options.folder)
     if options.verb == "next":
-        text = show(queue, options.most, options.who or "all", options.part, options.wait)
+        text = show(
+            queue, options.most, options.who or "all", options.part, options.wait
+        )
     elif options.verb == "again":
         text = f"{queue.again(options.who)} questions are open again"
     elif options.file is None:

@@ -1,7 +1,7 @@
 """From a question and what memory gave to an answer, the same for every system.
 
-The navigate reader looks through our memory with tools instead of reading a context that was put
-together for it.
+The navigate reader looks through our memory with tools instead of reading a context
+that was put together for it.
 """
 
 import json
@@ -23,7 +23,9 @@ from langmem_graph.settings import Settings
 from langmem_graph.tokens import token_counter
 
 LETTERS = "ABCDEFGHIJ"
-_LETTER = re.compile(r"\W*(?:option\s+)?([A-J])(?:\W*|\s*[:.)].*)", re.IGNORECASE | re.DOTALL)
+_LETTER = re.compile(
+    r"\W*(?:option\s+)?([A-J])(?:\W*|\s*[:.)].*)", re.IGNORECASE | re.DOTALL
+)
 LONGEST = 2_000
 """Characters that are quoted of one passage."""
 
@@ -87,7 +89,9 @@ class Filled(BaseModel):
     """A tool call."""
 
     name: str = Field(max_length=200)
-    arguments: str = Field(max_length=8_000, description="The arguments, a JSON object as text.")
+    arguments: str = Field(
+        max_length=8_000, description="The arguments, a JSON object as text."
+    )
 
 
 class Picked(BaseModel):
@@ -109,13 +113,19 @@ class ContextReader:
     name = "context"
 
     def __init__(
-        self, speaker: Speaker, tokens: int, by: SearchBy = "message", longest: int | None = LONGEST
+        self,
+        speaker: Speaker,
+        tokens: int,
+        by: SearchBy = "message",
+        longest: int | None = LONGEST,
     ) -> None:
         self.speaker = speaker
         self.tokens, self.by, self.longest = tokens, by, longest
 
     def read_passages(self, question: Question, passages: Sequence[Passage]) -> Reply:
-        """Quote the passages in the order of their rank, as far as there is room, and answer."""
+        """Quote the passages in the order of their rank, as far as there is room, and
+        answer.
+        """
         return self.read(question, quoted(passages, self.tokens, longest=self.longest))
 
     def read(self, question: Question, context: Context) -> Reply:
@@ -138,14 +148,18 @@ class ContextReader:
         return _reply(said, text=said.content or "")
 
     def pick(self, question: Question, context: Context) -> Said:
-        """The tool among those offered that the request is for, without its arguments."""
+        """The tool among those offered that the request is for, without its
+        arguments.
+        """
         tools = {one.name: one for one in question.tools}
         lines = [json.dumps(one.as_function()["function"]) for one in tools.values()]
         said = self.speaker.ask(
             Picked,
             prompt_text("pick"),
             "\n".join([_asked(question, context), "Tools:", *lines]),
-            lambda one: None if one.name in tools else f"name one of {', '.join(tools)}",
+            lambda one: (
+                None if one.name in tools else f"name one of {', '.join(tools)}"
+            ),
         )
         said.content = tools[said.content.name] if said.content else None
         return said
@@ -164,14 +178,19 @@ class ContextReader:
 
     def _call(self, question: Question, asked: str) -> Reply:
         tools = [
-            json.dumps(one.as_function()["function"], ensure_ascii=False) for one in question.tools
+            json.dumps(one.as_function()["function"], ensure_ascii=False)
+            for one in question.tools
         ]
         title = "Tool" if len(tools) == 1 else "Tools, of which one is right"
         offered = "\n".join([f"{title}: {tools[0]}", *tools[1:]])
-        said = self.speaker.ask(Filled, prompt_text("call"), f"{asked}\n{offered}", _no_object)
+        said = self.speaker.ask(
+            Filled, prompt_text("call"), f"{asked}\n{offered}", _no_object
+        )
         if said.content is None:
             return _reply(said)
-        return _reply(said, tool=said.content.name, arguments=json.loads(said.content.arguments))
+        return _reply(
+            said, tool=said.content.name, arguments=json.loads(said.content.arguments)
+        )
 
 
 class NavigateReader(ContextReader):
@@ -186,24 +205,35 @@ class NavigateReader(ContextReader):
     def navigate(self, user: UserMemory, question: Question) -> Reply:
         """Answer by navigating."""
         start = perf_counter()
-        asked = f"{question.text} (asked at {question.at})" if question.at else question.text
+        asked = (
+            f"{question.text} (asked at {question.at})"
+            if question.at
+            else question.text
+        )
         if question.options:
             rule = "The answer is the letter of the option that fits this user best."
             asked = "\n".join([asked, *_options(question), rule])
         done = run_navigator(self.speaker.model, user, asked, budget=self.budget)
         calls = done.turns + (done.finish != "token_limit")  # the one that ended it
-        spent = Spent(perf_counter() - start, calls, done.input_tokens, done.output_tokens)
+        spent = Spent(
+            perf_counter() - start, calls, done.input_tokens, done.output_tokens
+        )
         choice = _chosen(done.answer, question.options)
         usable = choice if question.options else done.answer
         return Reply(
             text=done.answer,
             choice=choice,
-            shown=[question.text, *(m["content"] for m in done.messages if m["role"] == "tool")],
+            shown=[
+                question.text,
+                *(m["content"] for m in done.messages if m["role"] == "tool"),
+            ],
             shown_ids=sorted(done.shown),
             spent=spent,
             navigation=done.model_dump(mode="json", exclude={"messages"}),
             failed=not usable,
-            problems=done.problems if usable else [*done.problems, f"{done.finish}, no answer"],
+            problems=done.problems
+            if usable
+            else [*done.problems, f"{done.finish}, no answer"],
         )
 
 
@@ -221,7 +251,11 @@ def whole_sessions(found: Sequence[Passage], said: Sequence[Passage]) -> list[Pa
 
 
 def quoted(
-    passages: Sequence[Passage], tokens: int, *, longest: int | None = LONGEST, last: bool = False
+    passages: Sequence[Passage],
+    tokens: int,
+    *,
+    longest: int | None = LONGEST,
+    last: bool = False,
 ) -> Context:
     """The passages by rank, each that still fits, shown in the order of their dates.
 
@@ -229,7 +263,8 @@ def quoted(
         passages: best first.
         tokens: room for all of them.
         longest: characters of one passage, None for all.
-        last: they are ranked by what was said last, which then also orders those of one date.
+        last: they are ranked by what was said last, which then also orders those of one
+            date.
     """
     counter = token_counter(Settings().encoding)
     kept: list[tuple[Passage, str]] = []
@@ -276,4 +311,6 @@ def _no_object(filled: Filled) -> str | None:
 
 
 def _reply(said: Said, **fields: Any) -> Reply:
-    return Reply(spent=said.spent, problems=said.problems, failed=said.content is None, **fields)
+    return Reply(
+        spent=said.spent, problems=said.problems, failed=said.content is None, **fields
+    )

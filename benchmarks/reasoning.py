@@ -1,8 +1,10 @@
-"""What reasoning over memory finds: questions of several hops, and acts that memory speaks against.
+"""What reasoning over memory finds: questions of several hops, and acts that memory
+speaks against.
 
-Run from the repository root: `python -m benchmarks.reasoning`. No model is called: a stand-in
-reasons by rule and only from what it is shown (`oracle.py`), so that the loop and the retrieval are
-measured. The sets were written for this project; `sets/README.md` says how.
+Run from the repository root: `python -m benchmarks.reasoning`. No model is called: a
+stand-in reasons by rule and only from what it is shown (`oracle.py`), so that the loop
+and the retrieval are measured. The sets were written for this project; `sets/README.md`
+says how.
 """
 
 import json
@@ -37,11 +39,17 @@ def load(name: str) -> list[dict[str, Any]]:
 
 
 class Asking:
-    """A memory of some lines, and a reader in it whose answers change with the question."""
+    """A memory of some lines, and a reader in it whose answers change with the
+    question.
+    """
 
-    def __init__(self, directory: str, lines: Sequence[dict[str, Any]], **options: Any) -> None:
+    def __init__(
+        self, directory: str, lines: Sequence[dict[str, Any]], **options: Any
+    ) -> None:
         self.reader = ScriptedChatModel()
-        self.memory = Memory(directory, model=self.reader, causal_scorer="none", **options)
+        self.memory = Memory(
+            directory, model=self.reader, causal_scorer="none", **options
+        )
         self.user = self.memory.user("user")
         for line in lines:
             said = {"role": "user", "content": line["message"], "id": line["id"]}
@@ -153,11 +161,16 @@ class Acts:
 
     def found_first(self) -> list[bool]:
         """For each act: its conflict stands in the part that is to be checked first."""
-        return [self.conflicts[one["id"]] in _warned(asked.recall) for one, asked in self.acts]
+        return [
+            self.conflicts[one["id"]] in _warned(asked.recall)
+            for one, asked in self.acts
+        ]
 
     def found_plainly(self) -> list[bool]:
         """For each act: the look-up alone has it."""
-        return [asked.plain_quotes([self.conflicts[one["id"]]]) for one, asked in self.acts]
+        return [
+            asked.plain_quotes([self.conflicts[one["id"]]]) for one, asked in self.acts
+        ]
 
     def over_warned(self) -> list[bool]:
         """For each harmless act: memory is held against it."""
@@ -192,12 +205,17 @@ def _warned(recall: Recall) -> set[str]:
 def acts(**options: Any) -> Acts:
     """Every request of the sets; options are those of `Memory`."""
     lines = load("acts_memory")
-    conflicts = {line["conflicts_with"]: line["id"] for line in lines if line["conflicts_with"]}
+    conflicts = {
+        line["conflicts_with"]: line["id"] for line in lines if line["conflicts_with"]
+    }
     with asking(lines, **options) as memory:
         by_id = {line["id"]: line for line in lines}
 
         def asked(
-            request: str, risks: list[dict[str, Any]], intent: str = "act", line: str = ""
+            request: str,
+            risks: list[dict[str, Any]],
+            intent: str = "act",
+            line: str = "",
         ) -> Asked:
             texts = (by_id[line]["record"], by_id[line]["message"]) if line else ()
             return memory.ask(request, ActAnswers(risks, intent, texts))
@@ -217,14 +235,20 @@ def acts(**options: Any) -> Acts:
 
 
 def unlike(risks: list[dict[str, Any]], line: dict[str, Any]) -> list[dict[str, Any]]:
-    """The risks without any word of meaning that the line has: wording alone finds nothing."""
+    """The risks without any word of meaning that the line has: wording alone finds
+    nothing.
+    """
     own = content(f"{line['message']} {line['record']}")
 
     def rest(text: str) -> str:
         return " ".join(word for word in text.split() if not content(word) & own)
 
     return [
-        {**risk, "claim": rest(risk["claim"]), "examples": [rest(e) for e in risk["examples"]]}
+        {
+            **risk,
+            "claim": rest(risk["claim"]),
+            "examples": [rest(e) for e in risk["examples"]],
+        }
         for risk in risks
     ]
 
@@ -275,8 +299,14 @@ def report_acts(found: Acts) -> str:
         ["conflict by the look-up alone, top 20", share(found.found_plainly())],
         ["harmless acts that memory is held against", share(found.over_warned())],
         ["the same with risks made up for each", share(found.over_warned_suspecting())],
-        ["plain questions for which the edge was taken", share(found.edges_of_lookups())],
-        *([f"model calls, {name}", calls(asked)] for name, asked in found.groups().items()),
+        [
+            "plain questions for which the edge was taken",
+            share(found.edges_of_lookups()),
+        ],
+        *(
+            [f"model calls, {name}", calls(asked)]
+            for name, asked in found.groups().items()
+        ),
     ]
     return "## Acts that memory speaks against\n\n" + common.table(["", "share"], rows)
 
@@ -284,7 +314,10 @@ def report_acts(found: Acts) -> str:
 def speed(messages: int = 10_000, rounds: int = 15) -> str:
     """A round of four subgoals beside plain recalls, without the model's own time."""
     subgoals = [
-        {"atom": f"(x{n}:thing) was mentioned with {word}", "query": f"{word} and what was said"}
+        {
+            "atom": f"(x{n}:thing) was mentioned with {word}",
+            "query": f"{word} and what was said",
+        }
         for n, word in enumerate(("garden", "flight", "sister", "budget"))
     ]
     asked = "What about the garden and the flight?"

@@ -36,10 +36,14 @@ def run(job: Job, *, retry: bool = False, fresh: bool = False) -> Log:
         shutil.rmtree(folder, ignore_errors=True)
     names = [spec.name for spec in job.specs]
     log = Log(folder / "items.jsonl", retry=names if retry else ())
-    (folder / "config.json").write_text(json.dumps(job.settings, indent=1), encoding="utf-8")
+    (folder / "config.json").write_text(
+        json.dumps(job.settings, indent=1), encoding="utf-8"
+    )
     talks = job.data.conversations
     with progress() as bar:
-        every = bar.add_task(job.data.title, total=sum(_asked(job, talk, log) for talk in talks))
+        every = bar.add_task(
+            job.data.title, total=sum(_asked(job, talk, log) for talk in talks)
+        )
         for talk in talks:
             _measure(_Run(job, talk, log, bar, every))
     shutil.rmtree(folder / "memories", ignore_errors=True)
@@ -52,14 +56,16 @@ def _asked(job: Job, talk: Conversation, log: Log) -> int:
 
 
 def _open(spec: Spec, talk: Conversation, log: Log) -> list[Question]:
-    return [q for q in talk.questions if not log.has("asked", spec.name, talk.name, q.id)]
+    return [
+        q for q in talk.questions if not log.has("asked", spec.name, talk.name, q.id)
+    ]
 
 
 class _Run:
     """One conversation of a run.
 
-    A memory lies in the run's folder until its conversation is done, so that what a model has read
-    is not read again when a stopped run is continued.
+    A memory lies in the run's folder until its conversation is done, so that what a
+    model has read is not read again when a stopped run is continued.
     """
 
     def __init__(
@@ -73,10 +79,14 @@ class _Run:
             shutil.rmtree(self.folder)
 
     def _knows_too_much(self) -> bool:
-        """Whether the memory of a stopped run holds sessions that an open question may not see."""
+        """Whether the memory of a stopped run holds sessions that an open question may
+        not see.
+        """
         rows = self.log.rows("begun")
         begun = sum(row["conversation"] == self.talk.name for row in rows)
-        waiting = [q.before for spec in self.specs for q in _open(spec, self.talk, self.log)]
+        waiting = [
+            q.before for spec in self.specs for q in _open(spec, self.talk, self.log)
+        ]
         seen = min((one for one in waiting if one is not None), default=begun)
         return self.folder.exists() and begun > seen
 
@@ -85,7 +95,11 @@ class _Run:
         """Those that still have something to answer."""
         model = self.job.reader.speaker.model if self.job.reader else None
         shop = Workshop(
-            self.folder, self.job.embeddings, model, self.job.full_tokens, self.job.database
+            self.folder,
+            self.job.embeddings,
+            model,
+            self.job.full_tokens,
+            self.job.database,
         )
         with ExitStack() as stack:
             made = []
@@ -94,7 +108,8 @@ class _Run:
                 stack.callback(system.close)
                 made.append(system)
             yield made
-        shutil.rmtree(self.folder, ignore_errors=True)  # not where an error or a key press ended it
+        # not where an error or a key press ended it
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _measure(run: _Run) -> None:
@@ -112,12 +127,19 @@ def _measure(run: _Run) -> None:
             run.log.add({"row": "size", **key, "bytes": system.size(), "turns": turns})
 
 
-def _add_to_all(run: _Run, systems: Sequence[System], session: Session, place: int) -> None:
+def _add_to_all(
+    run: _Run, systems: Sequence[System], session: Session, place: int
+) -> None:
     key = {"conversation": run.talk.name, "place": place, "session": session.session_id}
     run.log.add({"row": "begun", **key})
     for system in systems:
         spent = system.add(session)
-        row = {"row": "added", "system": system.name, **key, "turns": len(session.messages)}
+        row = {
+            "row": "added",
+            "system": system.name,
+            **key,
+            "turns": len(session.messages),
+        }
         run.log.add(row | asdict(spent) | {"failures": _trouble(spent)})
 
 
@@ -157,7 +179,11 @@ def _searched(job: Job, system: System, question: Question) -> Row:
     except Exception as error:  # noqa: BLE001  # a system that fails has found nothing
         failures.append(f"system: {type(error).__name__}: {error}"[:500])
     seconds = perf_counter() - start
-    return {"found": [one.id for one in found], "seconds": seconds, "failures": failures}
+    return {
+        "found": [one.id for one in found],
+        "seconds": seconds,
+        "failures": failures,
+    }
 
 
 def _answered(job: Job, system: System, question: Question) -> Row:
@@ -168,7 +194,9 @@ def _answered(job: Job, system: System, question: Question) -> Row:
     except BenchDataError:  # the run cannot go on
         raise
     except Exception as error:  # noqa: BLE001  # a system that fails has answered nothing
-        reply = Reply(failed=True, problems=[f"system: {type(error).__name__}: {error}"[:500]])
+        reply = Reply(
+            failed=True, problems=[f"system: {type(error).__name__}: {error}"[:500]]
+        )
     reply.spent.seconds = perf_counter() - start
     verdict = judge(job.data.task, question, reply, job.judge, paper=job.paper_rubrics)
     return {

@@ -1,10 +1,12 @@
-"""How fast search and adding are, by number of messages of one user. No model is called.
+"""How fast search and adding are, by number of messages of one user. No model is
+called.
 
 Run from the repository root: `python -m benchmarks.speed --sizes 1k,10k,100k`, with
 `--peers mem0-chroma` beside mem0 on Chroma in the same run.
 
-Search runs on stored query vectors, in effect: the query's own embedding is taken off. The second
-part adds messages with the default embedder and compares with what that embedder alone does.
+Search runs on stored query vectors, in effect: the query's own embedding is taken off.
+The second part adds messages with the default embedder and compares with what that
+embedder alone does.
 """
 
 import argparse
@@ -58,12 +60,26 @@ def main() -> int:
     parts = ["## Search\n", _table(measured), "\n## Adding, embedder nearly free\n"]
     parts += [_add_table(measured)]
     if options.database:
-        there = measure_search(options.sizes, options.queries, options.database, options.where)
-        parts += ["\n## The same on PostgreSQL\n", _table(there), "\n", _add_table(there)]
+        there = measure_search(
+            options.sizes, options.queries, options.database, options.where
+        )
+        parts += [
+            "\n## The same on PostgreSQL\n",
+            _table(there),
+            "\n",
+            _add_table(there),
+        ]
     if options.peers:
         ours = _medians(measured, "search, all")
-        beside = {"queries": options.queries, "session": SESSION, "output": options.output}
-        parts += ["\n## Beside peers\n", search_beside(ours, options.peers.split(","), **beside)]
+        beside = {
+            "queries": options.queries,
+            "session": SESSION,
+            "output": options.output,
+        }
+        parts += [
+            "\n## Beside peers\n",
+            search_beside(ours, options.peers.split(","), **beside),
+        ]
     if options.bulk:
         parts += ["\n## Adding with MiniLM\n", measure_adding(options.bulk)]
     common.save(options.output, "speed.md", "\n".join([*parts, ""]))
@@ -80,10 +96,13 @@ def _arguments() -> argparse.Namespace:
         "--bulk", type=int, default=10_000, help="messages added with MiniLM; 0: none"
     )
     made.add_argument("--where", action="store_true", help="also search under a filter")
-    made.add_argument("--database", help="URL of a prepared PostgreSQL database, measured as well")
+    made.add_argument(
+        "--database", help="URL of a prepared PostgreSQL database, measured as well"
+    )
     made.add_argument(
         "--peers",
-        help="also search with these, such as mem0-chroma; see benchmarks/peers/worker.py. The"
+        help="also search with these, such as mem0-chroma; see "
+        "benchmarks/peers/worker.py. The"
         " first run installs benchmarks/peers/requirements.txt into OUTPUT/peers-venv",
     )
     return made.parse_args()
@@ -106,12 +125,16 @@ def measure_search(
         for size in sizes:
             rate = _grow(user, list(islice(talks, (size - before) // SESSION)))
             timings = _searched(user, embeddings, asked, Timings(size, rate))
-            measured.append(_filtered(user, embeddings, asked, timings) if where else timings)
+            measured.append(
+                _filtered(user, embeddings, asked, timings) if where else timings
+            )
             before = size
     return measured
 
 
-def _grow(user: UserMemory, talks: Sequence[tuple[int, list[dict[str, object]]]]) -> float:
+def _grow(
+    user: UserMemory, talks: Sequence[tuple[int, list[dict[str, object]]]]
+) -> float:
     """Adds sessions one by one; returns messages per second."""
     start = perf_counter()
     with common.progress() as bar:
@@ -123,7 +146,10 @@ def _grow(user: UserMemory, talks: Sequence[tuple[int, list[dict[str, object]]]]
 
 
 def _searched(
-    user: UserMemory, embeddings: CheapEmbeddings, asked: Sequence[str], timings: Timings
+    user: UserMemory,
+    embeddings: CheapEmbeddings,
+    asked: Sequence[str],
+    timings: Timings,
 ) -> Timings:
     for query in asked[:WARM_UP]:
         user.recall(query)
@@ -133,16 +159,23 @@ def _searched(
             if stage not in ("embed", "total"):
                 timings.note(stage, milliseconds)
         timings.note("search, all", _timed(user, embeddings, query, by_session=False))
-        timings.note("search by session, all", _timed(user, embeddings, query, by_session=True))
+        timings.note(
+            "search by session, all", _timed(user, embeddings, query, by_session=True)
+        )
     return timings
 
 
 def _filtered(
-    user: UserMemory, embeddings: CheapEmbeddings, asked: Sequence[str], timings: Timings
+    user: UserMemory,
+    embeddings: CheapEmbeddings,
+    asked: Sequence[str],
+    timings: Timings,
 ) -> Timings:
-    """Searches under an equality that some share of the messages passes, each after a plain one.
+    """Searches under an equality that some share of the messages passes, each after a
+    plain one.
 
-    Each was made once before, as the plain one was: what ranking needs of the messages is held.
+    Each was made once before, as the plain one was: what ranking needs of the messages
+    is held.
     """
     for query in asked:
         for share in SHARES:
@@ -165,7 +198,9 @@ def _timed(
     where: dict[str, str] | None = None,
 ) -> float:
     embedding, start = embeddings.query_seconds, perf_counter()
-    user.search_conversation(query, K, "session" if by_session else "message", where=where)
+    user.search_conversation(
+        query, K, "session" if by_session else "message", where=where
+    )
     passed = perf_counter() - start
     return (passed - (embeddings.query_seconds - embedding)) * 1_000
 
@@ -189,7 +224,8 @@ def _medians(measured: Sequence[Timings], stage: str) -> dict[int, float]:
     return {one.size: float(np.median(one.stages[stage])) for one in measured}
 
 
-# --- adding in bulk ------------------------------------------------------------------------------
+# --- adding in bulk
+# ------------------------------------------------------------------------------
 
 
 def measure_adding(count: int) -> str:
@@ -214,12 +250,16 @@ def measure_adding(count: int) -> str:
 
 
 def _take_turns(
-    user: UserMemory, embeddings: MiniLMEmbeddings, blocks: Sequence[list[dict[str, Any]]]
+    user: UserMemory,
+    embeddings: MiniLMEmbeddings,
+    blocks: Sequence[list[dict[str, Any]]],
 ) -> tuple[float, float]:
     """Seconds of the embedder alone and of adding; who goes first alternates."""
     alone = adding = 0.0
     with common.progress() as bar:
-        for number, block in enumerate(bar.track(blocks, description="adding with MiniLM")):
+        for number, block in enumerate(
+            bar.track(blocks, description="adding with MiniLM")
+        ):
             if number % 2:
                 alone += _embed(embeddings, block)
             adding += _add(user, block, f"session-{number}")
@@ -248,7 +288,9 @@ def _rates(count: int, alone: float, adding: float) -> str:
         ["user.add", f"{count / adding:,.1f}"],
         ["ratio", f"{alone / adding:.2f}"],
     ]
-    return common.table([f"{count:,} messages, {CALL} per call", "messages per second"], rows)
+    return common.table(
+        [f"{count:,} messages, {CALL} per call", "messages per second"], rows
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Stand-ins for a perfect reader: of questions, of acts, and of a tool's arguments.
 
-They reason by rule and use only what their prompt shows. With them, what is measured is the search,
-the loop and the copying, not a model.
+They reason by rule and use only what their prompt shows. With them, what is measured is
+the search, the loop and the copying, not a model.
 """
 
 import json
@@ -20,14 +20,17 @@ _QUOTE = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def answers_of(reader: Any) -> dict[str, Any]:
-    """For `ScriptedChatModel`: each method that is named after a schema answers that schema."""
+    """For `ScriptedChatModel`: each method that is named after a schema answers that
+    schema.
+    """
     schemas = [name for name in dir(reader) if name[0].isupper()]
     return {name: getattr(reader, name) for name in schemas}
 
 
 @dataclass(frozen=True)
 class HopAnswers:
-    """Names a question's evidence where all of it is shown; else splits it, and binds what is.
+    """Names a question's evidence where all of it is shown; else splits it, and binds
+    what is.
 
     Args:
         question: a line of `hops_questions.jsonl`.
@@ -45,7 +48,9 @@ class HopAnswers:
         if needed and len(facts) == len(needed):
             rows = [{"item": self.question["answer"], "facts": facts[-1:]}]
             return {"facts": facts, "sure": True, "rows": rows}
-        subgoals = [{"atom": g["atom"], "query": g["query"]} for g in self.question["subgoals"]]
+        subgoals = [
+            {"atom": g["atom"], "query": g["query"]} for g in self.question["subgoals"]
+        ]
         answer = self.question["answer_variables"]
         return {"facts": facts, "subgoals": subgoals, "answer": answer}
 
@@ -112,12 +117,16 @@ class HopAnswers:
                 known |= proof["binds"]
                 yield proof
 
-    def _named(self, prompt: str, own: Sequence[str], known: Mapping[str, str]) -> list[str]:
+    def _named(
+        self, prompt: str, own: Sequence[str], known: Mapping[str, str]
+    ) -> list[str]:
         """What the prompt calls these statements; found by their words."""
         every = [*self.question["subgoals"], *self.question["refinements"]]
         atoms = {_filled(one["atom"], known) for one in every if one["id"] in own}
         return [
-            alias for alias, text in _STATEMENT.findall(prompt) if _filled(text, known) in atoms
+            alias
+            for alias, text in _STATEMENT.findall(prompt)
+            if _filled(text, known) in atoms
         ]
 
 
@@ -133,7 +142,8 @@ def _filled(atom: str, known: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class ActAnswers:
-    """Names the risks that the set gives for one request, and what speaks against it if shown.
+    """Names the risks that the set gives for one request, and what speaks against it if
+    shown.
 
     Args:
         risks: written from the request alone, by somebody who did not know the memory.
@@ -148,19 +158,28 @@ class ActAnswers:
     def GoalPlan(self, prompt: str) -> dict[str, Any]:  # noqa: N802
         """An act needs nothing proved; a question is answered by the first fact."""
         act = self.intent == "act"
-        risks = [{name: one[name] for name in ("claim", "examples")} for one in self.risks]
+        risks = [
+            {name: one[name] for name in ("claim", "examples")} for one in self.risks
+        ]
         plan = {"intent": self.intent, "sure": True, "facts": [] if act else ["f1"]}
         return {**plan, "risks": risks, **self.Consequences(prompt)}
 
     def Consequences(self, prompt: str) -> dict[str, Any]:  # noqa: N802
         """What really speaks against it, where it is shown."""
         shown = [
-            alias for alias, text in _FACT.findall(prompt) if json.loads(text) in self.conflict
+            alias
+            for alias, text in _FACT.findall(prompt)
+            if json.loads(text) in self.conflict
         ]
-        return {"against": [{"fact": alias, "why": "It speaks against it."} for alias in shown[:1]]}
+        return {
+            "against": [
+                {"fact": alias, "why": "It speaks against it."} for alias in shown[:1]
+            ]
+        }
 
 
-# --- tool calls ----------------------------------------------------------------------------------
+# --- tool calls
+# ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -173,9 +192,13 @@ class Shown:
     @classmethod
     def of(cls, prompt: str) -> "Shown":
         """Read the prompt."""
-        lines = [(name, _LABELS.sub("", rest)) for name, rest in _SOURCE.findall(prompt)]
+        lines = [
+            (name, _LABELS.sub("", rest)) for name, rest in _SOURCE.findall(prompt)
+        ]
         quotes = {name: _QUOTE.findall(rest) for name, rest in lines}
-        return cls({name: [json.loads(one) for one in own] for name, own in quotes.items()})
+        return cls(
+            {name: [json.loads(one) for one in own] for name, own in quotes.items()}
+        )
 
     def telling(self, texts: Sequence[str]) -> list[str]:
         """Names of the sources that show one of these texts, which may be cut."""
@@ -189,7 +212,9 @@ class Shown:
 class FillAnswers:
     """Answers for one task of the acting set."""
 
-    def __init__(self, task: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(
+        self, task: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]]
+    ) -> None:
         self._task, self._lines = task, lines
         self.shown = Shown({})
         self.found: set[str] = set()
@@ -205,7 +230,11 @@ class FillAnswers:
                 self.found.add(slot)
                 _set(arguments, slot, gold["value"])
                 sources += cited
-        return {"arguments": arguments, "sources": sources, "missing": self._task["absent"]}
+        return {
+            "arguments": arguments,
+            "sources": sources,
+            "missing": self._task["absent"],
+        }
 
     def _cited(self, slot: str, gold: Mapping[str, Any]) -> list[dict[str, str]]:
         """The sources of a slot; none where one of its items is not shown."""
@@ -221,10 +250,14 @@ class FillAnswers:
 
     def _right_sources(self, gold: Mapping[str, Any]) -> list[str]:
         lines = [self._lines[one] for one in gold["sources"]]
-        texts = [text for line in lines for text in (line["message"], line["record"]) if text]
+        texts = [
+            text for line in lines for text in (line["message"], line["record"]) if text
+        ]
         return self.shown.telling(texts) if lines else ["f0"]
 
-    def _quoted(self, path: str, words: str, right: Sequence[str]) -> dict[str, str] | None:
+    def _quoted(
+        self, path: str, words: str, right: Sequence[str]
+    ) -> dict[str, str] | None:
         for source in right:
             if any(words in text for text in self.shown.sources[source]):
                 return _taken(path, source, words)
@@ -254,7 +287,9 @@ def _is_concluded(value: Any) -> bool:
 
 
 class Liar(FillAnswers):
-    """Makes every value up: words that nobody said, real quotes, facts that were never shown."""
+    """Makes every value up: words that nobody said, real quotes, facts that were never
+    shown.
+    """
 
     def ToolFill(self, prompt: str) -> dict[str, Any]:  # noqa: N802
         """Every slot, those without gold too."""

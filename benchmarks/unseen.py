@@ -1,4 +1,5 @@
-"""Questions, acts and tool calls with a model that answers: `python -m benchmarks.unseen`.
+"""Questions, acts and tool calls with a model that answers: `python -m
+benchmarks.unseen`.
 
     python -m benchmarks.unseen think SET --out DIR --model queue:DIR --record FILE
     python -m benchmarks.unseen calls SET --out DIR --model recorded:FILE
@@ -6,10 +7,11 @@
 
 Without a model it prints the figures of the outcomes that lie in the folder.
 A set is a folder: the messages of one invented user (`memory.jsonl`), and what is asked
-(`questions.jsonl` and `acts.jsonl`, or `tasks.jsonl`), written by somebody who saw neither code nor
-prompts. The messages are added as they are; no model has read them. Whether the rows of an answer
-are those of the set is for a judge to say, who is shown `answers.md` in the folder of outcomes and
-writes `verdicts.json` beside it: `{"q01": {"right": true}, …}`; of a list all items are meant.
+(`questions.jsonl` and `acts.jsonl`, or `tasks.jsonl`), written by somebody who saw
+neither code nor prompts. The messages are added as they are; no model has read them.
+Whether the rows of an answer are those of the set is for a judge to say, who is shown
+`answers.md` in the folder of outcomes and writes `verdicts.json` beside it: `{"q01":
+{"right": true}, …}`; of a list all items are meant.
 """
 
 import argparse
@@ -45,7 +47,8 @@ KEPT = "outcomes.json.gz"
 ASKED = "2026-03-02T09:00:00+00:00"
 _MONTH = 2_592_000.0
 PATIENT = Settings(
-    embed_seconds=_MONTH, reasoning=ReasoningSettings(seconds=_MONTH, call_seconds=_MONTH)
+    embed_seconds=_MONTH,
+    reasoning=ReasoningSettings(seconds=_MONTH, call_seconds=_MONTH),
 )
 """A person may answer, so nothing has a time limit."""
 
@@ -58,7 +61,9 @@ class Asking:
     models: Models
     embeddings: Embeddings
 
-    def run(self, item: Row, work: Callable[[UserMemory, Row], Row]) -> tuple[Row, Watched]:
+    def run(
+        self, item: Row, work: Callable[[UserMemory, Row], Row]
+    ) -> tuple[Row, Watched]:
         """One question in a memory of its own, which holds the set's messages."""
         watched = Watched(inner=self.models(item["id"]))
         with TemporaryDirectory() as place:
@@ -70,11 +75,18 @@ class Asking:
 
 
 def fill(folder: Path, lines: Sequence[Row], embeddings: Embeddings) -> None:
-    """Add the messages, a session a day; they count as read, and nothing was found in them."""
+    """Add the messages, a session a day; they count as read, and nothing was found in
+    them.
+    """
     with Memory(folder, embeddings=embeddings, model=ScriptedChatModel()) as memory:
         for day, own in groupby(lines, key=lambda line: line["at"][:10]):
             said = [
-                {"role": "user", "content": one["message"], "id": one["id"], "at": one["at"]}
+                {
+                    "role": "user",
+                    "content": one["message"],
+                    "id": one["id"],
+                    "at": one["at"],
+                }
                 for one in own
             ]
             memory.user("user").add(said, session_id=day)
@@ -110,7 +122,9 @@ def recalled(user: UserMemory, item: Row) -> Row:
 
 
 def _against(found: Recall) -> set[str]:
-    """The messages that are shown as speaking against an act, appointments among them."""
+    """The messages that are shown as speaking against an act, appointments
+    among them.
+    """
     assert found.reasoning is not None
     ids = {one for risk in found.reasoning.risks for one in risk.facts}
     told = "\n".join(found.reasoning.overlaps)
@@ -123,7 +137,9 @@ def _against(found: Recall) -> set[str]:
 
 
 def grounded(user: UserMemory, item: Row) -> Row:
-    """The tool call that memory fills; a task may list what the model may choose itself."""
+    """The tool call that memory fills; a task may list what the model may choose
+    itself.
+    """
     chosen = item.get("model_may_choose", ())
     call = user.ground(item["tool"], item["request"], model_may_choose=chosen, at=ASKED)
     return {"call": call.model_dump(mode="json"), "calls": call.llm_calls}
@@ -144,8 +160,14 @@ def report_think(done: Sequence[Row]) -> str:
     rows = []
     for kind, own in _by_kind(done):
         calls = [one["calls"] for one in own]
-        told = [share([set(one["evidence"]) <= set(one[name]) for one in own])
-                for name in ("quoted", "plain")] if "evidence" in own[0] else ["", ""]  # fmt: skip
+        told = (
+            [
+                share([set(one["evidence"]) <= set(one[name]) for one in own])
+                for name in ("quoted", "plain")
+            ]
+            if "evidence" in own[0]
+            else ["", ""]
+        )
         shown = [bool(one["against"]) for one in own]
         if own[0].get("conflicts_with"):
             shown = [one["conflicts_with"] in one["against"] for one in own]
@@ -153,7 +175,13 @@ def report_think(done: Sequence[Row]) -> str:
         judged = [one["verdict"]["right"] for one in own if "verdict" in one]
         right = share(judged) if judged else ""
         rows.append([kind, str(len(own)), *told, right, share(shown), mean])
-    header = ["kind", "asked", "evidence quoted", "by the look-up alone", "judged right"]
+    header = [
+        "kind",
+        "asked",
+        "evidence quoted",
+        "by the look-up alone",
+        "judged right",
+    ]
     return common.table([*header, "memory held against it", "calls"], rows)
 
 
@@ -174,7 +202,9 @@ def report_calls(done: Sequence[Row]) -> str:
     for kind in dict.fromkeys(kind for kind, _, _ in slots):
         own = [(right, empty) for name, right, empty in slots if name == kind]
         rows.append([f"values from {kind}, right", share([right for right, _ in own])])
-        rows.append([f"values from {kind}, left empty", share([empty for _, empty in own])])
+        rows.append(
+            [f"values from {kind}, left empty", share([empty for _, empty in own])]
+        )
     absent = [
         value_at(one["call"]["arguments"], path) is not None
         for one in done
@@ -191,13 +221,20 @@ def sheet(done: Sequence[Row]) -> str:
     parts = []
     for one in done:
         if "question" in one:
-            found = {name: one["reasoning"][name] for name in ("status", "complete", "spans")}
-            rows = [" · ".join(row["values"].values()) for row in one["reasoning"]["rows"]]
+            found = {
+                name: one["reasoning"][name] for name in ("status", "complete", "spans")
+            }
+            rows = [
+                " · ".join(row["values"].values()) for row in one["reasoning"]["rows"]
+            ]
             gold = {name: one.get(name) for name in ("answer", "rows")}
             parts.append(
-                f"## {one['id']} [{one['kind']}] {one['question']}\ngold: {json.dumps(gold)}\n"
-                f"found: {json.dumps(found)}\nbindings: {json.dumps(one['reasoning']['bindings'])}"
-                f"\nrows: {json.dumps(rows, ensure_ascii=False)}\ncontext:\n{one['context']}\n"
+                f"## {one['id']} [{one['kind']}] {one['question']}\ngold: "
+                f"{json.dumps(gold)}\n"
+                f"found: {json.dumps(found)}\nbindings: "
+                f"{json.dumps(one['reasoning']['bindings'])}"
+                "\nrows: "
+                f"{json.dumps(rows, ensure_ascii=False)}\ncontext:\n{one['context']}\n"
             )
     return "\n".join(parts)
 
@@ -206,16 +243,21 @@ PARTS: dict[str, tuple[tuple[str, ...], Any, Callable[[Sequence[Row]], str]]] = 
     "think": (("questions", "acts"), recalled, report_think),
     "calls": (("tasks",), grounded, report_calls),
 }
-"""By name: the files of what is asked, how it is asked, and the table of what came of it."""
+"""By name: the files of what is asked, how it is asked, and the table of what came of
+it.
+"""
 
 
 def kept_in(folder: Path) -> list[Row]:
-    """The outcomes of a run, with the verdicts of a judge where these lie beside them."""
+    """The outcomes of a run, with the verdicts of a judge where these lie
+    beside them.
+    """
     done: list[Row] = json.loads(gzip.decompress((folder / KEPT).read_bytes()))
     file = folder / "verdicts.json"
     verdicts = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return [
-        one | {"verdict": verdicts[one["id"]]} if one["id"] in verdicts else one for one in done
+        one | {"verdict": verdicts[one["id"]]} if one["id"] in verdicts else one
+        for one in done
     ]
 
 
@@ -230,19 +272,27 @@ def keep(folder: Path, done: Sequence[Row], told: str) -> None:
 def record(file: Path, named: str, all_watched: Sequence[Watched]) -> None:
     """Write what was asked and answered, so that the run can be played again."""
     calls = [call for watched in all_watched for call in as_rows(watched.calls)]
-    rules = {name: text for watched in all_watched for name, text in watched.rules.items()}
+    rules = {
+        name: text for watched in all_watched for name, text in watched.rules.items()
+    }
     write_recording(file, named, calls, rules)
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """The command line."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.unseen", description=__doc__)
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.unseen", description=__doc__
+    )
     made.add_argument("part", choices=list(PARTS))
     made.add_argument("set", type=Path, help="folder of the set")
     made.add_argument("--out", type=Path, required=True, help="folder for the outcomes")
     made.add_argument("--model", help="queue:DIR, recorded:FILE, or a name")
-    made.add_argument("--record", type=Path, help="write what was asked and answered to this file")
-    made.add_argument("--named", default="unnamed", help="the model that answers a queue")
+    made.add_argument(
+        "--record", type=Path, help="write what was asked and answered to this file"
+    )
+    made.add_argument(
+        "--named", default="unnamed", help="the model that answers a queue"
+    )
     made.add_argument("--threads", type=int, default=30, help="questions side by side")
     options = made.parse_args(words)
     files, work, report = PARTS[options.part]

@@ -41,14 +41,19 @@ class CachedEmbeddings(Embeddings):
         file.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._database = sqlite3.connect(file, check_same_thread=False)
-        self._database.execute("PRAGMA synchronous = OFF")  # a lost cache is only made again
-        self._database.execute("CREATE TABLE IF NOT EXISTS vectors(key BLOB PRIMARY KEY, v BLOB)")
+        # a lost cache is only made again
+        self._database.execute("PRAGMA synchronous = OFF")
+        self._database.execute(
+            "CREATE TABLE IF NOT EXISTS vectors(key BLOB PRIMARY KEY, v BLOB)"
+        )
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """One vector per text, from the file where it is there."""
         keys = [self._key(text) for text in texts]
         known = self._read(keys)
-        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        new = {
+            key: text for key, text in zip(keys, texts, strict=True) if key not in known
+        }
         if new:
             made = self._inner.embed_documents(list(new.values()))
             known |= self._write(dict(zip(new, made, strict=True)))
@@ -69,8 +74,12 @@ class CachedEmbeddings(Embeddings):
         return [text for key, text in keys.items() if key not in known]
 
     def keep(self, texts: Sequence[str], vectors: Sequence[list[float]]) -> None:
-        """Put vectors made elsewhere, by an embedder like the wrapped one, into the file."""
-        self._write({self._key(text): v for text, v in zip(texts, vectors, strict=True)})
+        """Put vectors made elsewhere, by an embedder like the wrapped one, into the
+        file.
+        """
+        self._write(
+            {self._key(text): v for text, v in zip(texts, vectors, strict=True)}
+        )
 
     def close(self) -> None:
         """Release the file."""
@@ -90,9 +99,14 @@ class CachedEmbeddings(Embeddings):
         return found
 
     def _write(self, made: dict[bytes, list[float]]) -> dict[bytes, bytes]:
-        rows = {key: np.asarray(vector, np.float32).tobytes() for key, vector in made.items()}
+        rows = {
+            key: np.asarray(vector, np.float32).tobytes()
+            for key, vector in made.items()
+        }
         with self._lock, self._database:
-            self._database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows.items())
+            self._database.executemany(
+                "INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows.items()
+            )
         return rows
 
 
@@ -102,25 +116,32 @@ def _vector(kept: bytes) -> list[float]:
 
 
 def cached(inner: Embeddings, file: Path) -> CachedEmbeddings:
-    """Wrap an embedder; the wrapper bears its class's name, so the library sees no difference."""
+    """Wrap an embedder; the wrapper bears its class's name, so the library sees no
+    difference.
+    """
     kind = type(type(inner).__name__, (CachedEmbeddings,), {})
     made: CachedEmbeddings = kind(inner, file)
     return made
 
 
-def warm(conversations: Sequence[Conversation], embeddings: CachedEmbeddings, threads: int) -> None:
-    """Embed on all processors what the systems will ask for; a replay embeds little at a time.
+def warm(
+    conversations: Sequence[Conversation], embeddings: CachedEmbeddings, threads: int
+) -> None:
+    """Embed on all processors what the systems will ask for; a replay embeds little at
+    a time.
 
     What this leaves out the systems embed themselves.
 
     Args:
         conversations: whose messages and questions.
         embeddings: gets the vectors.
-        threads: one-threaded embedders at work; faster than one embedder with as many threads.
+        threads: one-threaded embedders at work; faster than one embedder with as many
+            threads.
     """
     splitter = MiniLMEmbeddings(1)
     texts = {part for text in _texts(conversations) for part in _pieces(splitter, text)}
-    new = sorted(embeddings.missing(texts), key=len)  # texts of one length need no padding
+    # texts of one length need no padding
+    new = sorted(embeddings.missing(texts), key=len)
     batches = [new[start : start + _BATCH] for start in range(0, len(new), _BATCH)]
     with ThreadPoolExecutor(threads) as pool, progress() as bar:
         made = pool.map(MiniLMEmbeddings(1).embed_documents, batches)
@@ -130,7 +151,9 @@ def warm(conversations: Sequence[Conversation], embeddings: CachedEmbeddings, th
 
 
 def _texts(conversations: Sequence[Conversation]) -> Iterator[str]:
-    """As the library embeds messages (with the speaker) and as peers do (without), and queries."""
+    """As the library embeds messages (with the speaker) and as peers do (without), and
+    queries.
+    """
     for conversation in conversations:
         yield from (question.text for question in conversation.questions)
         for session in conversation.sessions:

@@ -1,8 +1,9 @@
-"""What writing with a model costs: calls and prompt tokens per turn, with a scripted model.
+"""What writing with a model costs: calls and prompt tokens per turn, with a scripted
+model.
 
-Run from the repository root: `python -m benchmarks.writing`. No model is called: the scripted one
-remembers every user line and stores everything, so that neighbours and background are as large as
-they get.
+Run from the repository root: `python -m benchmarks.writing`. No model is called: the
+scripted one remembers every user line and stores everything, so that neighbours and
+background are as large as they get.
 """
 
 import argparse
@@ -23,7 +24,14 @@ from langmem_graph.settings import ExtractionSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tokens import token_counter
 
-TOPICS = ("the garden", "a trip to Oslo", "the new flat", "my sister Eva", "running", "the boat")
+TOPICS = (
+    "the garden",
+    "a trip to Oslo",
+    "the new flat",
+    "my sister Eva",
+    "running",
+    "the boat",
+)
 
 
 def _remembered(question: str) -> dict[str, Any]:
@@ -55,12 +63,17 @@ def _converse(reader: ScriptedChatModel, turns: int) -> int:
     settings = Settings(extraction=ExtractionSettings(debounce_seconds=0))
     with (
         TemporaryDirectory() as folder,
-        Memory(Path(folder) / "m", model=reader, embeddings="hash", settings=settings) as memory,
+        Memory(
+            Path(folder) / "m", model=reader, embeddings="hash", settings=settings
+        ) as memory,
     ):
         user = memory.user("benchmark")
         for number in range(turns):
             topic = TOPICS[number % len(TOPICS)]
-            asked = f"About {topic}: on day {number} I spent {number % 50 + 3} euros and met Jo."
+            asked = (
+                f"About {topic}: on day {number} I spent {number % 50 + 3} euros "
+                "and met Jo."
+            )
             answer = "Thanks, I will keep that in mind for later."
             rows = [("user", asked), ("assistant", answer)]
             talk = [{"role": r, "content": t, "id": f"{r}-{number}"} for r, t in rows]
@@ -78,15 +91,22 @@ def _report(reader: ScriptedChatModel, turns: int, own: int) -> str:
         calls[name] += 1
         schema: type[BaseModel] = getattr(answer_schemas, name)
         tokens[name] += prompt_tokens(counter, schema, messages[:2])
-    lines = ["| call | calls | prompt tokens | per turn |", "| --- | ---: | ---: | ---: |"]
+    lines = [
+        "| call | calls | prompt tokens | per turn |",
+        "| --- | ---: | ---: | ---: |",
+    ]
     for name in calls:
-        lines.append(f"| {name} | {calls[name]} | {tokens[name]:,} | {tokens[name] / turns:.0f} |")
+        lines.append(
+            f"| {name} | {calls[name]} | {tokens[name]:,} | "
+            f"{tokens[name] / turns:.0f} |"
+        )
     flush = tokens["Extraction"] + tokens["Reconciliation"]
     beyond = (flush - own) / turns
     how = "exact" if counter.exact else "estimated, on the high side"
     lines += [
         "",
-        f"{turns} turns, {own:,} tokens of their own. Extraction and reconciliation send "
+        f"{turns} turns, {own:,} tokens of their own. Extraction and reconciliation "
+        "send "
         f"{beyond:.0f} tokens per turn beyond them, schemas included ({how}).",
         f"Calls per turn: {sum(calls.values()) / turns:.2f}. {json.dumps(dict(calls))}",
     ]

@@ -1,7 +1,8 @@
 """An agent with memory: one middleware, and tools to look things up by itself.
 
-python examples/agent_chatbot.py                        offline, a scripted model answers
-python examples/agent_chatbot.py --base-url http://localhost:11434/v1 --model llama3.2
+python examples/agent_chatbot.py                        offline, a scripted model
+answers python examples/agent_chatbot.py --base-url http://localhost:11434/v1 --model
+llama3.2
 """
 
 import argparse
@@ -23,7 +24,9 @@ CONVERSATIONS = {
 
 
 def build(memory: Memory, model: Any) -> Any:
-    """The middleware recalls and writes; the tools are for questions of the agent's own."""
+    """The middleware recalls and writes; the tools are for questions of the agent's
+    own.
+    """
     can_call_tools = not isinstance(model, ScriptedChatModel)
     return create_agent(
         model,

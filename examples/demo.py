@@ -1,13 +1,15 @@
-"""Memory in two minutes: a correction, a filled tool call, a warning, and what is remembered.
+"""Memory in two minutes: a correction, a filled tool call, a warning, and what is
+remembered.
 
-python examples/demo.py                              recorded answers stand in for a model
-python examples/demo.py --model openai:gpt-4o-mini   a model answers
-python examples/demo.py --base-url http://localhost:11434/v1 --model llama3.2
+python examples/demo.py                              recorded answers stand in for a
+model python examples/demo.py --model openai:gpt-4o-mini   a model answers python
+examples/demo.py --base-url http://localhost:11434/v1 --model llama3.2
 
 With --record the answers are kept for later runs, in demo_answers.json:
 
 python examples/demo.py --record --model openai:gpt-4o-mini
-python examples/demo.py --record --queue DIR --by NAME   NAME answers with benchmarks.queue_model
+python examples/demo.py --record --queue DIR --by NAME   NAME answers with
+benchmarks.queue_model
 """
 
 import argparse
@@ -32,12 +34,21 @@ from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settin
 
 RECORDING = Path(__file__).with_name("demo_answers.json")
 MARCH = [
-    ("2026-03-04T18:20", "I live in Porto with my puppy Miso. He is teething and chews plants."),
-    ("2026-03-04T18:24", "On flights I always take seat 12A. My Nordwind card is NW-4471-0093."),
+    (
+        "2026-03-04T18:20",
+        "I live in Porto with my puppy Miso. He is teething and chews plants.",
+    ),
+    (
+        "2026-03-04T18:24",
+        "On flights I always take seat 12A. My Nordwind card is NW-4471-0093.",
+    ),
 ]
 JUNE = [
     ("2026-06-19T09:05", "I've moved: since the first of June I live in Berlin."),
-    ("2026-06-19T09:07", "My sister Eva flies often. She always takes seat 30C, on the aisle."),
+    (
+        "2026-06-19T09:07",
+        "My sister Eva flies often. She always takes seat 30C, on the aisle.",
+    ),
 ]
 WHERE = "Which city do I live in, and which one was it before?"
 FLIGHT = "Book me a flight to Łódź, with my usual seat."
@@ -52,7 +63,9 @@ SETTINGS = Settings(
 
 
 @tool
-def book_flight(destination: str, seat: str, card_number: str, passport_number: str) -> str:
+def book_flight(
+    destination: str, seat: str, card_number: str, passport_number: str
+) -> str:
     """Book a flight.
 
     Args:
@@ -71,7 +84,9 @@ class Demo:
         self.user = memory.user("ana")
         self.write = create_write_graph(memory)
         self.fill = create_grounding_graph(memory)
-        remembering = MemoryMiddleware(memory, mode="auto", extraction="manual", show_context=True)
+        remembering = MemoryMiddleware(
+            memory, mode="auto", extraction="manual", show_context=True
+        )
         self.agent = create_agent(model, middleware=[remembering], system_prompt=RULES)
 
     def tell(self, thread: str, said: list[tuple[str, str]]) -> None:
@@ -81,13 +96,18 @@ class Demo:
             for n, (at, text) in enumerate(said, 1)
         ]
         for message in messages:
-            show(f"{message.id}, {message.additional_kwargs['at'][:10]}, you", message.text)
+            show(
+                f"{message.id}, {message.additional_kwargs['at'][:10]}, you",
+                message.text,
+            )
         done = self.write.invoke({"messages": messages}, config(thread))
         read = done["memory_report"]["read"]
         print(f"  → {read['stored']} records made, {read['updated']} changed")
 
     def ask(self, thread: str, request: str) -> None:
-        """A run of an agent with memory: what memory shows the model, and its answer."""
+        """A run of an agent with memory: what memory shows the model, and its
+        answer.
+        """
         show("you", request)
         given = {"messages": [HumanMessage(request)]}
         for kind, part in self.agent.stream(
@@ -99,20 +119,29 @@ class Demo:
         show("→ model", part["messages"][-1].text)
 
     def correction(self) -> None:
-        """A fact, and months later another one in its place; then a question about both."""
+        """A fact, and months later another one in its place; then a question about
+        both.
+        """
         self.tell("march", MARCH)
         self.tell("june", JUNE)
         for record in self.user.records():
             for change in self.user.changes(record.record_id):
                 until = f'"{record.text}" held until {record.valid_to:%Y-%m-%d}'
-                show("changed", f'{until}: you said "{change.quote}" ({change.message_id})')
+                show(
+                    "changed",
+                    f'{until}: you said "{change.quote}" ({change.message_id})',
+                )
         self.ask("today", WHERE)
 
     def filled_call(self) -> None:
-        """A run of the grounding graph: the arguments of a call, each with its source."""
+        """A run of the grounding graph: the arguments of a call, each with its
+        source.
+        """
         show("you", FLIGHT)
         tools = [convert_to_openai_function(book_flight)]
-        call = self.fill.invoke({"request": FLIGHT, "tools": tools}, config("today"))["call"]
+        call = self.fill.invoke({"request": FLIGHT, "tools": tools}, config("today"))[
+            "call"
+        ]
         for slot, source in call["grounding"].items():
             where = ", ".join(source["message_ids"]) or "this request"
             show(slot, f'{call["arguments"][slot]}, from "{source["text"]}" ({where})')
@@ -124,11 +153,19 @@ class Demo:
         self.ask("later", PALM)
 
     def kept(self) -> None:
-        """All records with the messages that they were made of, and the names of the files."""
+        """All records with the messages that they were made of, and the names of the
+        files.
+        """
         for record in self.user.records():
             until = f", until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
             show("-", f"{record.text} ({', '.join(record.message_ids)}{until})")
-        show("and", f"every message word for word, and the files {', '.join(self.user.files())}")
+        show(
+            "and",
+            (
+                "every message word for word, and the files "
+                f"{', '.join(self.user.files())}"
+            ),
+        )
 
 
 def config(thread: str) -> Any:
@@ -137,7 +174,9 @@ def config(thread: str) -> Any:
 
 def show(who: str, text: str) -> None:
     between = ": " if who[-1].isalpha() else " "
-    print(fill(f"{who}{between}{text}", 98, initial_indent="  ", subsequent_indent="    "))
+    print(
+        fill(f"{who}{between}{text}", 98, initial_indent="  ", subsequent_indent="    ")
+    )
 
 
 def run(model: Any, check: Callable[[], None]) -> None:
@@ -163,15 +202,24 @@ def replay(model: RecordedChatModel) -> None:
     """The demo with recorded answers, or while they are recorded."""
     if model.asks is None:
         on = model.recording["recorded_on"]
-        print(f"The model's answers are recorded: {model.model_name} gave them on {on}, from the")
-        print("prompts that memory makes here. No key, no network; all else happens now.")
+        print(
+            f"The model's answers are recorded: {model.model_name} gave them on "
+            f"{on}, "
+            "from the"
+        )
+        print(
+            "prompts that memory makes here. No key, no network; all else happens now."
+        )
     try:
         run(model, model.check)
     except UnknownPromptError as error:
         raise SystemExit(f"\n{error}") from None
     if model.changed:
         kinds = ", ".join(sorted(model.changed))
-        print(f"\nThe rules of these prompts have changed since they were answered: {kinds}.")
+        print(
+            "\nThe rules of these prompts have changed since they were answered: "
+            f"{kinds}."
+        )
 
 
 def model_of(chosen: Any) -> Any:
@@ -189,11 +237,14 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     options.add_argument("--model", help="a model to ask, such as openai:gpt-4o-mini")
     options.add_argument("--base-url", help="any OpenAI-compatible server")
-    options.add_argument("--queue", type=Path, help="a folder in which somebody answers")
+    options.add_argument(
+        "--queue", type=Path, help="a folder in which somebody answers"
+    )
     options.add_argument("--record", action="store_true", help="keep the answers")
     options.add_argument("--by", help="with --queue: the name of who answers")
     chosen = options.parse_args()
-    warnings.simplefilter("ignore", TokenCountWarning)  # without network tokens are estimated
+    # without network tokens are estimated
+    warnings.simplefilter("ignore", TokenCountWarning)
     name, asked = chosen.by or chosen.model or chosen.base_url, model_of(chosen)
     if chosen.record and not (asked and name):
         options.error("--record needs --model, or --queue and --by")

@@ -16,8 +16,14 @@ from langmem_graph.llm import load_chat_model
 from langmem_graph.testing import ScriptedChatModel
 
 SAID = [
-    ("2025-03-04T18:20", "Our puppy Miso is teething and chews everything, above all plants."),
-    ("2025-04-11T08:05", "I finally repainted the living room, it gets so much light now."),
+    (
+        "2025-03-04T18:20",
+        "Our puppy Miso is teething and chews everything, above all plants.",
+    ),
+    (
+        "2025-04-11T08:05",
+        "I finally repainted the living room, it gets so much light now.",
+    ),
     ("2025-05-02T20:40", "My sister Eva gave me a fern for the balcony."),
     ("2025-06-19T12:15", "I prefer to pay by bank transfer."),
 ]
@@ -26,7 +32,9 @@ SCRIPTED = {
     "GoalPlan": {
         "intent": "act",
         "sure": True,
-        "against": [{"fact": "f1", "why": "Sago palms are poisonous to dogs that chew on them."}],
+        "against": [
+            {"fact": "f1", "why": "Sago palms are poisonous to dogs that chew on them."}
+        ],
     }
 }
 """What a model might say to the facts that it is shown; the offline run uses it."""
@@ -39,7 +47,10 @@ def main() -> None:
     chosen = options.parse_args()
     model: Any = load_chat_model(chosen.model, chosen.base_url)
     reasoning = model or ScriptedChatModel(answers=SCRIPTED)
-    with tempfile.TemporaryDirectory() as directory, Memory(directory, model=reasoning) as memory:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Memory(directory, model=reasoning) as memory,
+    ):
         for number, (at, text) in enumerate(SAID):
             said = {"role": "user", "content": text, "at": at, "id": f"m{number}"}
             memory.user("ana").add([said], session_id=at[:10])

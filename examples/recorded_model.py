@@ -1,4 +1,5 @@
-"""A chat model that replays the recorded answers of another one; `demo.py` runs with it.
+"""A chat model that replays the recorded answers of another one; `demo.py` runs with
+it.
 
 A recording is a JSON file: who answered, on which day, and each prompt with its answer.
 """
@@ -18,7 +19,9 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from pydantic import Field
 
 CHAT = "chat"
-"""The kind of a prompt that asks for no schema; others have the name of their schema."""
+"""The kind of a prompt that asks for no schema; others have the name of their
+schema.
+"""
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _WHOLE_LINE = re.compile(r"^(?: {4}|Request: )(.+)$", re.MULTILINE)
 _ALIASED = re.compile(r"^([a-z]\d+)\b(.*)$", re.MULTILINE)
@@ -31,9 +34,9 @@ class UnknownPromptError(LookupError):
 class RecordedChatModel(BaseChatModel):
     """Replays the answers of a recording, or asks a model and records what it answers.
 
-    A prompt is known by its kind and the texts that it shows: what was said, what is remembered,
-    and the request. Rules, dates, ids and the order of facts may differ. The aliases in an answer
-    are replaced by those that now stand before the same texts.
+    A prompt is known by its kind and the texts that it shows: what was said, what is
+    remembered, and the request. Rules, dates, ids and the order of facts may differ.
+    The aliases in an answer are replaced by those that now stand before the same texts.
 
     Args:
         file: the recording.
@@ -41,8 +44,10 @@ class RecordedChatModel(BaseChatModel):
 
     Attributes:
         recording: the content of the file.
-        unknown: prompts without an answer. Memory goes on where its model fails, so call `check`.
-        changed: kinds of prompts whose rules or schema are others than those that were answered.
+        unknown: prompts without an answer. Memory goes on where its model fails, so
+            call `check`.
+        changed: kinds of prompts whose rules or schema are others than those that were
+            answered.
     """
 
     file: Path
@@ -66,7 +71,9 @@ class RecordedChatModel(BaseChatModel):
         return str(self.recording.get("answered_by", "recording"))
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        text = self._answer(CHAT, messages, None, lambda model: model.invoke(messages).text)
+        text = self._answer(
+            CHAT, messages, None, lambda model: model.invoke(messages).text
+        )
         return ChatResult(generations=[ChatGeneration(message=AIMessage(text))])
 
     def with_structured_output(
@@ -94,14 +101,25 @@ class RecordedChatModel(BaseChatModel):
         form: Any,
         ask: Callable[[BaseChatModel], Any],
     ) -> Any:
-        """The recorded answer; while recording, the model's where the prompt is a new one."""
-        rules = _rules([message.text for message in messages if message.type == "system"], form)
+        """The recorded answer; while recording, the model's where the prompt is a new
+        one.
+        """
+        rules = _rules(
+            [message.text for message in messages if message.type == "system"], form
+        )
         texts = [message.text for message in messages if message.type != "system"]
         question, shown = "\n\n".join(texts), texts_shown(kind, texts)
         answers = self.recording["answers"]
-        known = next((a for a in answers if a["kind"] == kind and a["shown"] == shown), None)
+        known = next(
+            (a for a in answers if a["kind"] == kind and a["shown"] == shown), None
+        )
         if known is None and self.asks is not None:
-            prompt = {"kind": kind, "rules": rules, "shown": shown, "question": question}
+            prompt = {
+                "kind": kind,
+                "rules": rules,
+                "shown": shown,
+                "question": question,
+            }
             try:
                 known = {**prompt, "answer": ask(self.asks)}
             except Exception:
@@ -117,8 +135,10 @@ class RecordedChatModel(BaseChatModel):
 
     def _explained(self) -> str:
         why = (
-            f"{self.file.name} has no answer to a prompt of this run: what prompts show has "
-            "changed since it was recorded. Record it again: python examples/demo.py --help."
+            f"{self.file.name} has no answer to a prompt of this run: what prompts "
+            "show has "
+            "changed since it was recorded. Record it again: python examples/demo.py "
+            "--help."
         )
         if self.asks is not None:
             why = "The model gave no answer that can be used, so nothing is recorded."
@@ -132,7 +152,11 @@ class RecordedChatModel(BaseChatModel):
     def save(self, answered_by: str) -> None:
         """Write what was recorded to the file, with the name of who answered."""
         on = f"{datetime.now(UTC):%Y-%m-%d}"
-        self.recording = {"answered_by": answered_by, "recorded_on": on, **self.recording}
+        self.recording = {
+            "answered_by": answered_by,
+            "recorded_on": on,
+            **self.recording,
+        }
         text = json.dumps(self.recording, ensure_ascii=False, indent=1)
         self.file.write_text(f"{text}\n", encoding="utf-8")
 
@@ -140,7 +164,8 @@ class RecordedChatModel(BaseChatModel):
 def texts_shown(kind: str, texts: Sequence[str]) -> list[str]:
     """What a prompt shows of a user's words and memory, in an order of its own.
 
-    Memory quotes it, or has it on lines of its own; what is said in a chat stands as it is.
+    Memory quotes it, or has it on lines of its own; what is said in a chat stands as it
+    is.
     """
     found: set[str] = set()
     for text in texts:
@@ -157,11 +182,15 @@ def _quoted(text: str) -> list[str]:
 
 def _rules(rules: list[str], form: Any) -> str:
     """A short name for the rules of a prompt and the schema of its answer."""
-    return hashlib.sha256(json.dumps([rules, form], sort_keys=True).encode()).hexdigest()[:12]
+    return hashlib.sha256(
+        json.dumps([rules, form], sort_keys=True).encode()
+    ).hexdigest()[:12]
 
 
 def _with_aliases(answer: Any, before: str, now: str) -> Any:
-    """The answer with the aliases that now stand before the texts, in place of those of before."""
+    """The answer with the aliases that now stand before the texts, in place of those of
+    before.
+    """
     places = {texts: alias for alias, texts in _aliased(now)}
     names = {alias: places.get(texts, alias) for alias, texts in _aliased(before)}
 

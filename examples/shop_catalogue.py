@@ -1,7 +1,9 @@
-"""A shop's agent: the catalogue is a shared room, what a customer said is their own memory.
+"""A shop's agent: the catalogue is a shared room, what a customer said is their own
+memory.
 
-python examples/shop_catalogue.py                        offline, a scripted model answers
-python examples/shop_catalogue.py --base-url http://localhost:11434/v1 --model llama3.2
+python examples/shop_catalogue.py                        offline, a scripted model
+answers python examples/shop_catalogue.py --base-url http://localhost:11434/v1 --model
+llama3.2
 """
 
 import argparse
@@ -23,7 +25,9 @@ STAFF = {"lea"}
 
 
 def authorize(user: str, room: str, action: str) -> bool:
-    """Everybody reads the catalogue, the staff also writes it; there is no other room."""
+    """Everybody reads the catalogue, the staff also writes it; there is no
+    other room.
+    """
     return room == "catalogue" and (action == "read" or user in STAFF)
 
 
@@ -32,7 +36,9 @@ def main() -> None:
     options.add_argument("--base-url", help="any OpenAI-compatible server")
     options.add_argument("--model", help="its model")
     chosen = options.parse_args()
-    model = load_chat_model(chosen.model, chosen.base_url) or ScriptedChatModel(script=recite)
+    model = load_chat_model(chosen.model, chosen.base_url) or ScriptedChatModel(
+        script=recite
+    )
     with (
         tempfile.TemporaryDirectory() as directory,
         Memory(directory, authorize=authorize) as memory,
@@ -47,9 +53,13 @@ def main() -> None:
             ("ana", "may", "Which size of the Trail shoe do I order?"),
             ("bob", "may", "Which size of the Trail shoe do I order?"),
         ):
-            config = {"configurable": {"user_id": user, "thread_id": f"{user}-{thread}"}}
+            config = {
+                "configurable": {"user_id": user, "thread_id": f"{user}-{thread}"}
+            }
             answer = agent.invoke({"messages": [("user", line)]}, config)
-            print(f"--- {user}, {thread}\nyou: {line}\nbot: {answer['messages'][-1].text}")
+            print(
+                f"--- {user}, {thread}\nyou: {line}\nbot: {answer['messages'][-1].text}"
+            )
 
 
 if __name__ == "__main__":

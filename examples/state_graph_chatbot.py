@@ -1,7 +1,8 @@
 """A chatbot as a LangGraph StateGraph: recall before the model, write after it.
 
-python examples/state_graph_chatbot.py                        offline, a scripted model answers
-python examples/state_graph_chatbot.py --base-url http://localhost:11434/v1 --model llama3.2
+python examples/state_graph_chatbot.py                        offline, a scripted model
+answers python examples/state_graph_chatbot.py --base-url http://localhost:11434/v1
+--model llama3.2
 """
 
 import argparse
@@ -12,7 +13,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langmem_graph import Memory
-from langmem_graph.graphs import MemoryState, create_recall_node, create_write_node, with_memory
+from langmem_graph.graphs import (
+    MemoryState,
+    create_recall_node,
+    create_write_node,
+    with_memory,
+)
 from langmem_graph.llm import load_chat_model
 from langmem_graph.testing import ScriptedChatModel, recite
 

@@ -1,6 +1,8 @@
-"""A team's decisions are a shared room; what a member told the assistant stays the member's own.
+"""A team's decisions are a shared room; what a member told the assistant stays the
+member's own.
 
-python examples/team_decisions.py                        offline: what a model would be shown
+python examples/team_decisions.py                        offline: what a model would be
+shown
 """
 
 import asyncio
@@ -32,7 +34,9 @@ async def main() -> None:
             for author, day, text in DECIDED:
                 team = memory.shared("team-42", as_user=author)
                 await team.aadd([("user", text)], session_id="decisions", at=day)
-            await memory.user("ana").aadd([("user", OWN)], session_id="mine", at="2040-03-09")
+            await memory.user("ana").aadd(
+                [("user", OWN)], session_id="mine", at="2040-03-09"
+            )
             builder = StateGraph(MemoryState)
             recall = create_recall_node(memory, shared=["team-42"], report=True)
             builder.add_node("recall", recall)
@@ -43,7 +47,10 @@ async def main() -> None:
                 state = await graph.ainvoke({"messages": [("user", ASKED)]}, config)
                 report = state["memory_report"]["recall"]
                 shown = state["memory_context"] or "nothing"
-                print(f"--- {user}: {ASKED}\n{shown}\n{report['status']} {report['warnings']}")
+                print(
+                    f"--- {user}: {ASKED}\n{shown}\n{report['status']} "
+                    f"{report['warnings']}"
+                )
 
 
 if __name__ == "__main__":

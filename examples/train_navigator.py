@@ -1,7 +1,8 @@
 """Learning to navigate memory: rollouts, their reward, and GRPO on them.
 
-python examples/train_navigator.py                   offline, with a tiny model made on the spot
-python examples/train_navigator.py --model Qwen/Qwen3-0.6B --steps 200 --learning-rate 1e-6
+python examples/train_navigator.py                   offline, with a tiny model made on
+the spot python examples/train_navigator.py --model Qwen/Qwen3-0.6B --steps 200
+--learning-rate 1e-6
 
 Training needs the extra: pip install ".[train]". Without it only rollouts are shown.
 """
@@ -32,8 +33,16 @@ from langmem_graph.navigation import (
 )
 
 SAID = {
-    "ana": ["I always take an aisle seat.", "My sister Eva keeps bees.", "I live in Porto."],
-    "ben": ["I always take a window seat.", "I am allergic to nuts.", "I live in Oslo."],
+    "ana": [
+        "I always take an aisle seat.",
+        "My sister Eva keeps bees.",
+        "I live in Porto.",
+    ],
+    "ben": [
+        "I always take a window seat.",
+        "I am allergic to nuts.",
+        "I live in Oslo.",
+    ],
 }
 ASKED = [  # user, question, what to look for, answer: without a look it cannot be known
     ("ana", "Which seat do I take?", "seat", "aisle"),
@@ -78,7 +87,9 @@ def demonstrations(memory: Memory) -> list[Trajectory]:
 
 
 def tiny_tokenizer(texts: Sequence[str]) -> Any:
-    """A tokenizer made of these texts, with the chat template of Qwen3; nothing is downloaded."""
+    """A tokenizer made of these texts, with the chat template of Qwen3; nothing is
+    downloaded.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
     from trl.chat_template_utils import qwen3_chat_template
@@ -89,7 +100,10 @@ def tiny_tokenizer(texts: Sequence[str]) -> Any:
     signs = ["<pad>", "<|im_start|>", "<|im_end|>"]
     letters = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=1500, special_tokens=signs, initial_alphabet=letters, show_progress=False
+        vocab_size=1500,
+        special_tokens=signs,
+        initial_alphabet=letters,
+        show_progress=False,
     )
     raw.train_from_iterator(texts, trainer)
     ends = {"pad_token": signs[0], "eos_token": signs[2]}
@@ -100,7 +114,9 @@ def tiny_tokenizer(texts: Sequence[str]) -> Any:
 
 
 def tiny_model(shown: Sequence[Trajectory], steps: int, out: str) -> str:
-    """A small random model that has learned from the exported rollouts how to call tools."""
+    """A small random model that has learned from the exported rollouts how to call
+    tools.
+    """
     from datasets import Dataset
     from transformers import Qwen3Config, Qwen3ForCausalLM, set_seed
     from trl import SFTConfig, SFTTrainer
@@ -108,7 +124,10 @@ def tiny_model(shown: Sequence[Trajectory], steps: int, out: str) -> str:
     set_seed(0)
     tools = json.dumps(navigation_tools())
     tokenizer = tiny_tokenizer([tools, *(json.dumps(one.messages) for one in shown)])
-    ids = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    ids = {
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
     model = Qwen3ForCausalLM(
         Qwen3Config(vocab_size=len(tokenizer), bos_token_id=None, **TINY, **ids)
     )
@@ -123,8 +142,12 @@ def tiny_model(shown: Sequence[Trajectory], steps: int, out: str) -> str:
         gradient_checkpointing=False,
         **_usual(),
     )
-    rows = Dataset.from_list([{"messages": one.messages, "tools": tools} for one in shown])
-    trainer = SFTTrainer(model, args=options, train_dataset=rows, processing_class=tokenizer)
+    rows = Dataset.from_list(
+        [{"messages": one.messages, "tools": tools} for one in shown]
+    )
+    trainer = SFTTrainer(
+        model, args=options, train_dataset=rows, processing_class=tokenizer
+    )
     trainer.train()
     tokenizer.save_pretrained(f"{out}/tiny")  # with the template as it was
     model.save_pretrained(f"{out}/tiny")
@@ -153,7 +176,9 @@ def train(
     rollouts: list[Any] = []
     reward = trl_reward()
 
-    def watched(prompts: Any, completions: Any, environments: Any, **rest: Any) -> list[float]:
+    def watched(
+        prompts: Any, completions: Any, environments: Any, **rest: Any
+    ) -> list[float]:
         walks = zip(environments, prompts, completions, strict=True)
         rollouts.extend(trl_navigation(*walk) for walk in walks)
         return reward(prompts, completions, environments, **rest)
@@ -174,7 +199,12 @@ def _usual() -> dict[str, Any]:
     """What both trainers are told."""
     import torch
 
-    quiet = {"report_to": "none", "save_strategy": "no", "disable_tqdm": True, "logging_steps": 5}
+    quiet = {
+        "report_to": "none",
+        "save_strategy": "no",
+        "disable_tqdm": True,
+        "logging_steps": 5,
+    }
     return {**quiet, "bf16": torch.cuda.is_available()}
 
 
@@ -185,17 +215,25 @@ def main() -> None:
         "--model", help="a model that can call tools; without it a tiny random one"
     )
     options.add_argument("--steps", type=int, default=30)
-    options.add_argument("--warm-up", type=int, default=80, help="steps, for the tiny model")
+    options.add_argument(
+        "--warm-up", type=int, default=80, help="steps, for the tiny model"
+    )
     options.add_argument("--learning-rate", type=float, default=3e-4)
     chosen = options.parse_args()
-    with tempfile.TemporaryDirectory() as out, Memory(f"{out}/memory", embeddings="hash") as memory:
+    with (
+        tempfile.TemporaryDirectory() as out,
+        Memory(f"{out}/memory", embeddings="hash") as memory,
+    ):
         fill(memory)
         path = Path(out) / "walks.jsonl"
         write_trajectories(path, demonstrations(memory))
         shown = list(read_trajectories(path))
         for one in shown:
             steps = " → ".join(use.name for use in one.metadata.tool_calls) or "no look"
-            print(f"{one.reward:+.1f}  {one.metadata.question} {steps}: {one.metadata.answer}")
+            print(
+                f"{one.reward:+.1f}  {one.metadata.question} {steps}: "
+                f"{one.metadata.answer}"
+            )
         try:
             import datasets  # noqa: F401
             import trl  # noqa: F401
@@ -208,13 +246,18 @@ def main() -> None:
 def learn(chosen: Any, memory: Memory, shown: Sequence[Trajectory], out: str) -> None:
     """Train as chosen, and say what has changed."""
     model = chosen.model or tiny_model(shown, chosen.warm_up, out)
-    _, rollouts = train(model, memory, out, steps=chosen.steps, learning_rate=chosen.learning_rate)
+    _, rollouts = train(
+        model, memory, out, steps=chosen.steps, learning_rate=chosen.learning_rate
+    )
     part = max(8, len(rollouts) // 5 // 8 * 8)
     for name, some in (("first", rollouts[:part]), ("last", rollouts[-part:])):
         items, walks = zip(*some, strict=True)
         figures = navigation_metrics(walks, items)
         reward = fmean(trajectory(walk, item).reward or 0.0 for item, walk in some)
-        print(f"{name} {part} walks: reward {reward:+.2f}, {figures.tool_calls:.2f} tool calls")
+        print(
+            f"{name} {part} walks: reward {reward:+.2f}, {figures.tool_calls:.2f} "
+            "tool calls"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A travel assistant whose tool calls memory completes and checks before they run.
 
-python examples/travel_assistant.py                        offline, with scripted answers
-python examples/travel_assistant.py --base-url http://localhost:11434/v1 --model llama3.2
+python examples/travel_assistant.py                        offline, with scripted
+answers python examples/travel_assistant.py --base-url http://localhost:11434/v1 --model
+llama3.2
 """
 
 import argparse
@@ -18,12 +19,20 @@ from langmem_graph.testing import ScriptedChatModel, each_turn
 
 SAID = [
     ("2026-03-04T18:20", "On flights I always want seat 12A, by the window."),
-    ("2026-04-11T08:05", "My Nordwind card number is NW-4471-0093, keep it for bookings."),
+    (
+        "2026-04-11T08:05",
+        "My Nordwind card number is NW-4471-0093, keep it for bookings.",
+    ),
     ("2026-05-02T20:40", "My sister Eva flies with seat 30C, she likes the aisle."),
     ("2026-06-19T12:15", "I repainted the hall today, it took nine hours."),
 ]
 REQUEST = "Book me the flight to Łódź on 2026-12-04 with my usual seat."
-KNOWN = {"destination": "Łódź", "date": "2026-12-04", "seat": "12A", "card_number": "NW-4471-0093"}
+KNOWN = {
+    "destination": "Łódź",
+    "date": "2026-12-04",
+    "seat": "12A",
+    "card_number": "NW-4471-0093",
+}
 
 
 @tool
@@ -42,7 +51,9 @@ def book_flight(
 
 
 def scripted_fill(asked: str) -> dict[str, Any]:
-    """What a model might choose: words of the sources it is shown, each with its source."""
+    """What a model might choose: words of the sources it is shown, each with its
+    source.
+    """
     arguments, sources = {}, []
     for slot, words in KNOWN.items():
         line = next((line for line in asked.splitlines() if words in line), "")
@@ -57,7 +68,9 @@ SCRIPTED = {"ToolFill": scripted_fill, "Extraction": {"memories": []}}
 
 def scripted_agent(seat: str | None) -> ScriptedChatModel:
     """An agent that knows what the request says, and perhaps guesses the seat."""
-    given = {"destination": "Łódź", "date": "2026-12-04"} | ({"seat": seat} if seat else {})
+    given = {"destination": "Łódź", "date": "2026-12-04"} | (
+        {"seat": seat} if seat else {}
+    )
     call = {"name": "book_flight", "args": given, "id": "call-1"}
     script = each_turn(AIMessage("", tool_calls=[call]), "It is done.")
     return ScriptedChatModel(script=script)
@@ -74,7 +87,9 @@ def ground(memory: Memory) -> None:
 
 
 def ask(memory: Memory, model: Any) -> None:
-    """One turn; the tool's results show what it was called with and what memory objects to."""
+    """One turn; the tool's results show what it was called with and what memory objects
+    to.
+    """
     grounded = MemoryMiddleware(memory, user_id="ana", ground_tools=[book_flight])
     agent = create_agent(model, [book_flight], middleware=[grounded])
     done = agent.invoke({"messages": [("user", REQUEST)]})
@@ -93,7 +108,10 @@ def main() -> None:
     model = load_chat_model(chosen.model, chosen.base_url)
     fills = model or ScriptedChatModel(answers=SCRIPTED)
     print(f"you: {REQUEST}\n")
-    with tempfile.TemporaryDirectory() as directory, Memory(directory, model=fills) as memory:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Memory(directory, model=fills) as memory,
+    ):
         for number, (at, text) in enumerate(SAID):
             said = {"role": "user", "content": text, "at": at, "id": f"m{number}"}
             memory.user("ana").add([said], session_id=at[:10])

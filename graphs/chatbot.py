@@ -1,11 +1,12 @@
 """A chatbot that remembers its users across conversations: recall → chat → write.
 
-`graph` is the chatbot. `studio` is the same with everything in view, for LangGraph Studio: with
-LANGMEM_GRAPH_MODEL each step of recall and write is drawn, and what was recalled is in the events
-and in the thread's state, which `forget` and `erase` do not reach.
+`graph` is the chatbot. `studio` is the same with everything in view, for LangGraph
+Studio: with LANGMEM_GRAPH_MODEL each step of recall and write is drawn, and what was
+recalled is in the events and in the thread's state, which `forget` and `erase` do not
+reach.
 
-The model is the one that OPENAI_API_KEY reaches, or CHAT_MODEL and CHAT_BASE_URL name. Without
-any, a scripted model recites what memory gave it.
+The model is the one that OPENAI_API_KEY reaches, or CHAT_MODEL and CHAT_BASE_URL name.
+Without any, a scripted model recites what memory gave it.
 """
 
 import os
@@ -27,12 +28,16 @@ from langmem_graph.llm import load_chat_model
 from langmem_graph.testing import ScriptedChatModel, recite
 
 memory = Memory.from_environment()
-configured = load_chat_model(os.environ.get("CHAT_MODEL"), os.environ.get("CHAT_BASE_URL"))
+configured = load_chat_model(
+    os.environ.get("CHAT_MODEL"), os.environ.get("CHAT_BASE_URL")
+)
 model = configured or ScriptedChatModel(script=recite, record=False)
 
 
 class StudioState(MemoryState, total=False):
-    """The state of `studio`: messages, what was recalled, how it was found, and what was stored."""
+    """The state of `studio`: messages, what was recalled, how it was found, and what
+    was stored.
+    """
 
     memory_recall: dict[str, Any]
 
@@ -54,11 +59,16 @@ def around_chat(name: str, state: Any, recall: Any, write: Any) -> Any:
     return builder.compile(name=name)
 
 
-graph = around_chat("chatbot", MessagesState, create_recall_node(memory), create_write_node(memory))
+graph = around_chat(
+    "chatbot", MessagesState, create_recall_node(memory), create_write_node(memory)
+)
 shown: dict[str, Any] = {"show_context": True}
 if memory.has_model:
     recall: Any = create_recall_graph(memory, show_loop=True, **shown)
     studio = around_chat("studio", StudioState, recall, create_write_graph(memory))
 else:
-    node, write = create_recall_node(memory, **shown), create_write_node(memory, report=True)
+    node, write = (
+        create_recall_node(memory, **shown),
+        create_write_node(memory, report=True),
+    )
     studio = around_chat("studio", StudioState, node, write)

@@ -1,6 +1,7 @@
 """Tool calls as a service: send a request and tools, get the call that memory fills.
 
-It needs a model, LANGMEM_GRAPH_MODEL; without one every run fails with an error that says so.
+It needs a model, LANGMEM_GRAPH_MODEL; without one every run fails with an error that
+says so.
 """
 
 from typing import Any

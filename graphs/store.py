@@ -1,4 +1,6 @@
-"""LangGraph's long-term store for served graphs: name it as `store.path` in langgraph.json."""
+"""LangGraph's long-term store for served graphs: name it as `store.path` in
+langgraph.json.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

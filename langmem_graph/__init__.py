@@ -1,6 +1,7 @@
 """Long-term memory for LangGraph agents that acts, not only recalls.
 
-Start with `Memory`. Everything named here is public; modules below are reached through it.
+Start with `Memory`. Everything named here is public; modules below are reached through
+it.
 """
 
 from importlib import import_module
@@ -33,7 +34,14 @@ if TYPE_CHECKING:
         Recall,
         Risk,
     )
-    from langmem_graph.schemas import Label, Message, MessageHit, Record, RecordChange, RecordHit
+    from langmem_graph.schemas import (
+        Label,
+        Message,
+        MessageHit,
+        Record,
+        RecordChange,
+        RecordHit,
+    )
     from langmem_graph.settings import (
         ContextSettings,
         ExtractionSettings,
@@ -103,7 +111,9 @@ _OTHER_HOMES = {"ChromaStore": "store", "MemoryMiddleware": "middleware"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use, so that importing the package stays fast."""
+    """Import a public name at its first use, so that importing the package
+    stays fast.
+    """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     homes = (_OTHER_HOMES[name],) if name in _OTHER_HOMES else _HOMES

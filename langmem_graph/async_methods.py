@@ -1,4 +1,6 @@
-"""What the public classes are made of: closing them, asynchronous twins, and a user's base."""
+"""What the public classes are made of: closing them, asynchronous twins, and a user's
+base.
+"""
 
 import inspect
 import logging
@@ -34,7 +36,8 @@ P = ParamSpec("P")
 def twin(
     method: Callable[Concatenate[S, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The asynchronous twin of a method: it takes the same, and runs in a worker thread.
+    """The asynchronous twin of a method: it takes the same, and runs in a worker
+    thread.
 
     Of one user's memory so many run at a time as `in_thread_of` lets.
     """
@@ -43,7 +46,9 @@ def twin(
     async def inside(self: S, /, *args: P.args, **options: P.kwargs) -> T:
         own: Any = self
         work = partial(getattr(own, method.__name__), *args, **options)
-        return await (in_thread_of(own.id, work) if hasattr(own, "id") else in_thread(work))
+        return await (
+            in_thread_of(own.id, work) if hasattr(own, "id") else in_thread(work)
+        )
 
     inside.__name__ = f"a{method.__name__}"
     inside.__doc__ = f"Async twin of `{method.__name__}`."
@@ -51,11 +56,15 @@ def twin(
 
 
 class Closing(NotCopied, ABC):
-    """Base of `Memory` and `ChromaStore`: closed at the end of a `with` or `async with` block."""
+    """Base of `Memory` and `ChromaStore`: closed at the end of a `with` or `async with`
+    block.
+    """
 
     @abstractmethod
     def close(self) -> None:
-        """Finish due work, release all files and let other processes in. Safe to call twice."""
+        """Finish due work, release all files and let other processes in. Safe to call
+        twice.
+        """
 
     async def aclose(self) -> None:
         """Async twin of `close`."""
@@ -75,10 +84,14 @@ class Closing(NotCopied, ABC):
 
 
 def no_attribute(owner: object, name: str, of_user: type) -> AttributeError:
-    """The error for a name that `Memory` lacks; what one user's memory has is shown there."""
+    """The error for a name that `Memory` lacks; what one user's memory has is shown
+    there.
+    """
     text = f"{type(owner).__name__!r} object has no attribute {name!r}."
     if not name.startswith("_") and hasattr(of_user, name):
-        text += f" It belongs to the memory of one user: memory.user('alice').{name}(…)."
+        text += (
+            f" It belongs to the memory of one user: memory.user('alice').{name}(…)."
+        )
     return AttributeError(text, name=name, obj=owner)
 
 
@@ -109,19 +122,28 @@ class UserMethods:
         self.settings = services.settings
 
     def _along(self) -> Services:
-        """For reading, with the shared rooms that the user may read now; the others are named."""
+        """For reading, with the shared rooms that the user may read now; the others are
+        named.
+        """
         if self._access is None or not self._shared:
             return self._services
         refused = self._access.refusals(self.id, self._shared, "read")
         for reason in refused.values():
             _log.warning("a shared room was left out: %s", reason)
-        texts = [f"{described(shared_key(r))} was left out: {why}." for r, why in refused.items()]
+        texts = [
+            f"{described(shared_key(r))} was left out: {why}."
+            for r, why in refused.items()
+        ]
         self._left_out = tuple(dict.fromkeys([*self._left_out, *texts]))
         allowed = [room for room in self._shared if room not in refused]
         return self._services.along(map(shared_key, allowed), texts)
 
-    def _read_along(self, where: Where | None, query: Callable[[Connection], list[T]]) -> list[T]:
-        """What a query gives in the user's room under a filter, then in the shared ones."""
+    def _read_along(
+        self, where: Where | None, query: Callable[[Connection], list[T]]
+    ) -> list[T]:
+        """What a query gives in the user's room under a filter, then in the shared
+        ones.
+        """
         services = self._along().within(parsed(where))
         found = services.read(self.id, query, list[T]())
         for key in services.shared:
@@ -146,17 +168,22 @@ class UserMethods:
         """What a query gives; nothing for a user of whom nothing is stored."""
         return self._read_within(None, lambda c: query(c, *args, **options))
 
-    def _read_within(self, where: Where | None, query: Callable[[Connection], list[T]]) -> list[T]:
+    def _read_within(
+        self, where: Where | None, query: Callable[[Connection], list[T]]
+    ) -> list[T]:
         """The same under a filter."""
         return self._services.within(parsed(where)).read(self.id, query, [])
 
     def _check_writable(self, what: str) -> None:
         if self._services.read_only:
-            raise ReadOnlyError(f"{what} needs a memory opened for writing, not read_only=True.")
+            raise ReadOnlyError(
+                f"{what} needs a memory opened for writing, not read_only=True."
+            )
 
     def _with_model(self, what: str, otherwise: str = "") -> "Pipelines":
         if self._pipelines is None:
             raise InvalidInputError(
-                f"{what} needs a model: Memory(path, model='openai:…'). {otherwise}".strip()
+                f"{what} needs a model: Memory(path, model='openai:…'). "
+                f"{otherwise}".strip()
             )
         return self._pipelines

@@ -1,4 +1,6 @@
-"""The errors of this library, each of whose messages names the cause and the way out."""
+"""The errors of this library, each of whose messages names the cause and the
+way out.
+"""
 
 import inspect
 from typing import TYPE_CHECKING, NoReturn, SupportsIndex
@@ -20,7 +22,9 @@ class MissingUserError(InvalidInputError):
 
 
 class RoomRefusedError(LangMemGraphError, PermissionError):
-    """The application's `authorize` does not let this user read or write a shared room."""
+    """The application's `authorize` does not let this user read or write a
+    shared room.
+    """
 
 
 class ImportFormatError(InvalidInputError):
@@ -48,12 +52,16 @@ class SchemaTooNewError(StorageError):
 
 
 class ForkedProcessError(StorageError):
-    """A memory opened before `fork`, or used by a thread at that moment, was used in the child."""
+    """A memory opened before `fork`, or used by a thread at that moment, was used in
+    the child.
+    """
 
     def __init__(self) -> None:
         super().__init__(
-            "The process forked after this memory was opened, or while a thread used one; files "
-            "and locks do not survive that. Fork first, or 'spawn', and open it in the child. For "
+            "The process forked after this memory was opened, or while a thread used "
+            "one; files "
+            "and locks do not survive that. Fork first, or 'spawn', and open it in "
+            "the child. For "
             "several processes at once: Memory(path, chroma='http://localhost:8000')."
         )
 
@@ -95,7 +103,8 @@ class NotCopied:
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise InvalidInputError(
-            "This holds open files of a memory and cannot be copied or pickled. Share the one "
+            "This holds open files of a memory and cannot be copied or pickled. Share "
+            "the one "
             "object between threads; in another process open the memory there."
         )
 
@@ -107,23 +116,33 @@ class TokenCountWarning(UserWarning):
 def for_log(error: BaseException) -> str:
     """What a log may say about an error, without any user's text.
 
-    Errors of other libraries, and those about input, may quote a text or an id, so only their class
-    is named; reports hold the whole message. Errors about files and the index quote no texts.
+    Errors of other libraries, and those about input, may quote a text or an id, so only
+    their class is named; reports hold the whole message. Errors about files and the
+    index quote no texts.
     """
     kind = type(error).__name__
     if isinstance(error, InvalidInputError) or not isinstance(error, LangMemGraphError):
         return kind
-    if isinstance(error, ModelFileError):  # the embedder has logged the whole sentence once
-        return f"{kind}: the embedding model cannot be loaded, so only words are compared"
-    if error.__cause__ is None or isinstance(error, StorageError | IndexUnavailableError):
+    # the embedder has logged the whole sentence once
+    if isinstance(error, ModelFileError):
+        return (
+            f"{kind}: the embedding model cannot be loaded, so only words are compared"
+        )
+    if error.__cause__ is None or isinstance(
+        error, StorageError | IndexUnavailableError
+    ):
         return f"{kind}: {error}"
     return f"{kind}, {for_log(error.__cause__)}"
 
 
 def explain(error: "ValidationError") -> str:
-    """What pydantic found wrong, in one line: `start: not a time; time_zone: unknown`."""
+    """What pydantic found wrong, in one line: `start: not a time; time_zone:
+    unknown`.
+    """
     problems = []
-    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+    for detail in error.errors(
+        include_url=False, include_context=False, include_input=False
+    ):
         place = ".".join(map(str, detail["loc"]))
         message = detail["msg"].removeprefix("Value error, ")
         problems.append(f"{place}: {message}" if place else message)
@@ -133,7 +152,8 @@ def explain(error: "ValidationError") -> str:
 def check_function(
     name: str, given: object, arguments: str, example: str, *, waits: bool = False
 ) -> None:
-    """Raise InvalidInputError for what is no function of these, as far as its signature tells.
+    """Raise InvalidInputError for what is no function of these, as far as its signature
+    tells.
 
     A coroutine function is one only where it is awaited (`waits`).
     """
@@ -148,5 +168,7 @@ def check_function(
     if not fits:
         sort = "" if waits else ", and not async"
         raise InvalidInputError(
-            f"{name} must be a function of ({arguments}){sort}, not {given!r}. As in {example}"
+            f"{name} must be a function of ({arguments}){sort}, not {given!r}. As "
+            "in "
+            f"{example}"
         )

@@ -1,7 +1,8 @@
 """Filters (`where`): parsed and checked, before anything is looked up.
 
-A value is compared with values of its own type only: texts, numbers, or True and False. One of
-another type, or no value at all, matches no comparison, not even `$ne` and `$nin`.
+A value is compared with values of its own type only: texts, numbers, or True and False.
+One of another type, or no value at all, matches no comparison, not even `$ne` and
+`$nin`.
 """
 
 from collections.abc import Mapping
@@ -15,16 +16,31 @@ from langmem_graph.metadata import Value, check_key, check_value
 
 Operator = Literal["$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$exists"]
 Where = Mapping[str, Any]
-"""A filter as a caller gives it: `{"project": "atlas", "at": {"$gte": "2026-01-01"}}`."""
-OPERATORS: tuple[str, ...] = ("$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$exists")
+"""A filter as a caller gives it: `{"project": "atlas", "at": {"$gte":
+"2026-01-01"}}`.
+"""
+OPERATORS: tuple[str, ...] = (
+    "$eq",
+    "$ne",
+    "$in",
+    "$nin",
+    "$gt",
+    "$gte",
+    "$lt",
+    "$lte",
+    "$exists",
+)
 MOST_VALUES, DEEPEST = 1_000, 8
 EXAMPLE = 'where={"project": "atlas", "at": {"$gte": "2026-01-01"}}'
-_NAMES = ("session_id", "agent_id", "room", "author")  # may be given as numbers, as to `add`
+# may be given as numbers, as to `add`
+_NAMES = ("session_id", "agent_id", "room", "author")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One key compared with a value; of `$in` and `$nin` with several, of `$exists` a bool."""
+    """One key compared with a value; of `$in` and `$nin` with several, of `$exists` a
+    bool.
+    """
 
     key: str
     operator: Operator
@@ -99,14 +115,19 @@ def _comparisons(key: object, asked: object) -> list[Comparison]:
 def _comparison(key: str, operator: object, value: object) -> Comparison:
     if operator not in OPERATORS:
         known = ", ".join(OPERATORS)
-        raise _error(f"there is no operator {operator!r} for {key!r}; there are {known}")
+        raise _error(
+            f"there is no operator {operator!r} for {key!r}; there are {known}"
+        )
     if operator == "$exists":
         if not isinstance(value, bool):
             raise _error(f"$exists takes True or False for {key!r}, not {value!r}")
         return Comparison(key, cast(Operator, operator), (value,))
     several = value if operator in ("$in", "$nin") else [value]
     if not isinstance(several, list | tuple | set | frozenset) or not several:
-        raise _error(f"{operator} takes a list with at least one value for {key!r}, not {value!r}")
+        raise _error(
+            f"{operator} takes a list with at least one value for {key!r}, not "
+            f"{value!r}"
+        )
     values = tuple(_value(key, one) for one in several)
     if len({kind_of(one) for one in values}) > 1:
         raise _error(f"the values for {key!r} must be of one type, not {value!r}")
@@ -125,7 +146,9 @@ def _value(key: str, value: Any) -> Value | datetime:
 
 
 def kind_of(value: Value | datetime) -> str:
-    """The type as which a value is stored and compared: `text`, `number`, `truth` or `time`."""
+    """The type as which a value is stored and compared: `text`, `number`, `truth` or
+    `time`.
+    """
     if isinstance(value, bool):
         return "truth"
     if isinstance(value, datetime):
@@ -140,4 +163,6 @@ def _size(given: Filter) -> int:
 
 
 def _error(problem: str) -> InvalidInputError:
-    return InvalidInputError(f"The filter cannot be used: {problem[:400]}. As in {EXAMPLE}")
+    return InvalidInputError(
+        f"The filter cannot be used: {problem[:400]}. As in {EXAMPLE}"
+    )

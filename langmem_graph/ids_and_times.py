@@ -1,7 +1,8 @@
-"""Users, sessions, agents, messages and times as callers name them: checked, and in one form.
+"""Users, sessions, agents, messages and times as callers name them: checked, and in one
+form.
 
-Models are shown the end alone of the UUID that LangGraph gives every message: the whole takes about
-20 tokens, beside a sentence that often has fewer.
+Models are shown the end alone of the UUID that LangGraph gives every message: the whole
+takes about 20 tokens, beside a sentence that often has fewer.
 """
 
 import hashlib
@@ -12,16 +13,23 @@ from datetime import UTC, date, datetime
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.metadata import check_value
 
-MAX_ID_BYTES = 2_000  # in UTF-8; an index of PostgreSQL takes no entry of more than 2,704
-_UUID = re.compile(r"[\w-]*[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-\d+)?(?:~\d+)?", re.I)
+# in UTF-8; an index of PostgreSQL takes no entry of more than 2,704
+MAX_ID_BYTES = 2_000
+_UUID = re.compile(
+    r"[\w-]*[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-\d+)?(?:~\d+)?", re.I
+)
 _END = 10
-"""Characters, at least 32 bits of them by chance: no two of a user's messages share them."""
+"""Characters, at least 32 bits of them by chance: no two of a user's messages share
+them.
+"""
 _SHOWN = re.compile(rf"#[\w~-]{{{_END}}}")
 _UNIQUE_CHARS = 16
 
 
 def is_unique(message_id: str) -> bool:
-    """Whether no other conversation has this id: one such as `1` may begin anew with each."""
+    """Whether no other conversation has this id: one such as `1` may begin anew with
+    each.
+    """
     return len(message_id) >= _UNIQUE_CHARS
 
 
@@ -45,7 +53,9 @@ def new_session_key(session_id: object) -> str:
     """The session's id as text, if messages can be stored under it."""
     key = session_key(session_id)
     if len(key.encode()) > MAX_ID_BYTES:
-        raise InvalidInputError(f"The session_id is longer than {MAX_ID_BYTES:,} bytes.")
+        raise InvalidInputError(
+            f"The session_id is longer than {MAX_ID_BYTES:,} bytes."
+        )
     return key
 
 
@@ -57,20 +67,30 @@ def agent_key(agent_id: object) -> str | None:
 
 
 def short_key(given: object, what: str, example: str) -> str:
-    """A name that is stored like a value of metadata, as text; the error shows an example."""
+    """A name that is stored like a value of metadata, as text; the error shows an
+    example.
+    """
     text = text_key(given, what, InvalidInputError, f" As in {example}")
     return str(check_value(what, text, example))
 
 
-def text_key(given: object, what: str, error: type[InvalidInputError], hint: str = "") -> str:
+def text_key(
+    given: object, what: str, error: type[InvalidInputError], hint: str = ""
+) -> str:
     """A name that was given as text or as a whole number, as text."""
     if isinstance(given, bool) or not isinstance(given, str | int):
-        raise error(f"The {what} must be a non-empty string or an integer, not {given!r}.{hint}")
+        raise error(
+            f"The {what} must be a non-empty string or an integer, not {given!r}.{hint}"
+        )
     text = str(given)
     if not text.strip():
-        raise error(f"The {what} is empty. Give a non-empty string or an integer.{hint}")
+        raise error(
+            f"The {what} is empty. Give a non-empty string or an integer.{hint}"
+        )
     if not is_unicode(text):
-        raise error(f"The {what} holds half of a character (a lone surrogate): {text!r}.{hint}")
+        raise error(
+            f"The {what} holds half of a character (a lone surrogate): {text!r}.{hint}"
+        )
     return text
 
 
@@ -87,14 +107,21 @@ def message_ids(ids: object) -> list[str]:
     """One id or several as a list of texts."""
     several = [ids] if isinstance(ids, str | int) else ids
     if not isinstance(several, Iterable) or isinstance(several, bytes | Mapping):
-        raise InvalidInputError(f"ids must be a message id or a list of them, not {ids!r}.")
-    return [text for text in map(str, several) if is_unicode(text)]  # as every stored id is
+        raise InvalidInputError(
+            f"ids must be a message id or a list of them, not {ids!r}."
+        )
+    # as every stored id is
+    return [text for text in map(str, several) if is_unicode(text)]
 
 
 def to_utc(value: object) -> datetime:
-    """A time as UTC. Takes datetime, date, ISO text or epoch seconds; naive times are UTC."""
+    """A time as UTC. Takes datetime, date, ISO text or epoch seconds; naive times are
+    UTC.
+    """
     try:
-        time = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+        time = (
+            datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+        )
         if isinstance(time, int | float) and not isinstance(time, bool):
             return datetime.fromtimestamp(time, UTC)
         if isinstance(time, date) and not isinstance(time, datetime):
@@ -104,7 +131,9 @@ def to_utc(value: object) -> datetime:
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidInputError(
-            f"Not a time: {value!r}. Give a datetime, ISO 8601 text or seconds since 1970."
+            f"Not a time: {value!r}. Give a datetime, ISO 8601 text or seconds "
+            "since "
+            "1970."
         ) from error
 
 

@@ -1,7 +1,8 @@
 """Reads conversation files of other programs into messages that `user.add` takes.
 
-Chat JSONL: one message or one conversation per line, in OpenAI's style, and records. A ChatGPT
-data export: `conversations.json`, a list of trees of messages. The content tells the format.
+Chat JSONL: one message or one conversation per line, in OpenAI's style, and records. A
+ChatGPT data export: `conversations.json`, a list of trees of messages. The content
+tells the format.
 """
 
 import json
@@ -27,7 +28,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Conversation:
-    """One session: dicts with `role`, `content` and, where known, `id`, `name`, `at`."""
+    """One session: dicts with `role`, `content` and, where known, `id`, `name`,
+    `at`.
+    """
 
     session_id: str
     messages: list[Row] = field(default_factory=list)
@@ -47,14 +50,21 @@ def read_conversations(file: Path) -> Iterator[Conversation]:
         yield from _read_chatgpt(data if isinstance(data, list) else [data])
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise ImportFormatError(
-            f"{file} looks like a known format but is damaged: {type(error).__name__}: {error}."
+            f"{file} looks like a known format but is damaged: "
+            f"{type(error).__name__}: {error}."
         ) from error
 
 
 def read_records(file: Path) -> list[Row]:
-    """The rows that are records, as `user.export_records` gives and `add_records` takes them."""
+    """The rows that are records, as `user.export_records` gives and `add_records` takes
+    them.
+    """
     data = _data(file)
-    return [] if _is_chatgpt(data) else [row for _, row in _rows(data, file) if _RECORD in row]
+    return (
+        []
+        if _is_chatgpt(data)
+        else [row for _, row in _rows(data, file) if _RECORD in row]
+    )
 
 
 def _data(file: Path) -> Any:
@@ -92,7 +102,8 @@ def _row(line: str, number: int) -> Row:
         raise ImportFormatError(f"Line {number} is not JSON: {error}") from error
     if not _is_chat(row):
         raise ImportFormatError(
-            f"Line {number} is no chat: it needs 'role' and 'content', or a list 'messages'."
+            f"Line {number} is no chat: it needs 'role' and 'content', or a list "
+            "'messages'."
         )
     return row  # type: ignore[no-any-return]
 
@@ -114,7 +125,9 @@ def _read_chat(rows: list[tuple[int, Row]], name: str) -> Iterator[Conversation]
             session = str(_first(row, (*_SESSION_FIELDS, "id")) or f"{name}-{number}")
             default_at = _first(row, _TIME_FIELDS)
             messages = [_message(m, default_at, number) for m in row["messages"]]
-            yield Conversation(session, [_within(session, message) for message in messages])
+            yield Conversation(
+                session, [_within(session, message) for message in messages]
+            )
         else:
             session = str(_first(row, _SESSION_FIELDS) or name)
             loose.setdefault(session, []).append(_message(row, None, number))
@@ -124,14 +137,18 @@ def _read_chat(rows: list[tuple[int, Row]], name: str) -> Iterator[Conversation]
 
 def _message(row: Any, default_at: Any, number: int) -> Row:
     if not isinstance(row, dict):
-        raise ImportFormatError(f"Line {number}: a message must be an object, not {row!r:.80}.")
+        raise ImportFormatError(
+            f"Line {number}: a message must be an object, not {row!r:.80}."
+        )
     at = _first(row, _TIME_FIELDS)
     fields = {name: value for name, value in row.items() if name not in _TIME_FIELDS}
     return {**fields, "at": default_at if at is None else at}
 
 
 def _within(session: str, message: Row) -> Row:
-    """Make ids unique: with a conversation per line, they often count from 1 in each."""
+    """Make ids unique: with a conversation per line, they often count from 1 in
+    each.
+    """
     message_id = message.get("id")
     if message_id is None or str(message_id).startswith(session):
         return message
@@ -151,7 +168,11 @@ def _is_chatgpt(data: Any) -> bool:
 def _read_chatgpt(talks: list[Any]) -> Iterator[Conversation]:
     for number, talk in enumerate(talks, 1):
         name = talk.get("conversation_id") or talk.get("id") or f"chatgpt-{number}"
-        shown = [message for message in _shown_branch(talk) if message and not _hidden(message)]
+        shown = [
+            message
+            for message in _shown_branch(talk)
+            if message and not _hidden(message)
+        ]
         messages = [
             {
                 "id": message.get("id"),
@@ -183,10 +204,16 @@ def _hidden(message: Row) -> bool:
     role = (message.get("author") or {}).get("role")
     kind = (message.get("content") or {}).get("content_type", "text")
     unseen = metadata.get("is_visually_hidden_from_conversation") or role == "system"
-    return bool(unseen) or kind not in ("text", "multimodal_text") or not _words(message)
+    return (
+        bool(unseen) or kind not in ("text", "multimodal_text") or not _words(message)
+    )
 
 
 def _words(message: Row) -> str:
     parts = (message.get("content") or {}).get("parts") or []
-    texts = [part if isinstance(part, str) else part.get("text") or "" for part in parts if part]
+    texts = [
+        part if isinstance(part, str) else part.get("text") or ""
+        for part in parts
+        if part
+    ]
     return "\n".join(text for text in texts if text.strip())

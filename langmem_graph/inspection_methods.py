@@ -1,4 +1,6 @@
-"""The methods of `UserMemory` with which people look around in a memory, page by page."""
+"""The methods of `UserMemory` with which people look around in a memory, page
+by page.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -31,16 +33,21 @@ LARGEST_PAGE = 1_000
 
 
 class InspectionMethods(UserMethods):
-    """Base of `UserMemory`: files, sizes, pages, what came of what, two dates beside each other."""
+    """Base of `UserMemory`: files, sizes, pages, what came of what, two dates beside
+    each other.
+    """
 
     def files(self) -> list[str]:
-        """The names of the profile, the index and the topic tracks, as `read_file` takes them."""
+        """The names of the profile, the index and the topic tracks, as `read_file`
+        takes them.
+        """
         return self._read(lambda connection: list(rounds.all_files(connection)))
 
     afiles = twin(files)
 
     def read_file(self, name: str) -> str:
-        """The profile (`profile.md`), the index (`index.md`) or a topic track, as Markdown.
+        """The profile (`profile.md`), the index (`index.md`) or a topic track, as
+        Markdown.
 
         Raises:
             InvalidInputError: a name that `files` does not list.
@@ -50,12 +57,17 @@ class InspectionMethods(UserMethods):
     aread_file = twin(read_file)
 
     def overview(self) -> UserSummary:
-        """How much is stored and what of it is due, as `memory.users` says it of every user."""
+        """How much is stored and what of it is due, as `memory.users` says it of every
+        user.
+        """
         none = dict.fromkeys(
             ("messages", "sessions", "records", "vectors", "to_embed", "to_read"), 0
         )
         name = shared_name(self.id)
-        of_whom: dict[str, Any] = {"user_id": name or self.id, "is_shared": name is not None}
+        of_whom: dict[str, Any] = {
+            "user_id": name or self.id,
+            "is_shared": name is not None,
+        }
         nothing = UserSummary(**of_whom, oldest_due=None, **none)
         query = inspection_queries.summary
         return self._services.read(self.id, lambda c: query(c, self.id), nothing)
@@ -63,14 +75,20 @@ class InspectionMethods(UserMethods):
     aoverview = twin(overview)
 
     def conversation(
-        self, session_id: str, *, start: int = 0, limit: int = 100, where: Where | None = None
+        self,
+        session_id: str,
+        *,
+        start: int = 0,
+        limit: int = 100,
+        where: Where | None = None,
     ) -> list[Message]:
         """Messages of a session in the order they arrived, from the `start`-th on.
 
         With `where`, here and below, what passes the filter is counted and shown alone.
 
         Raises:
-            InvalidInputError: a negative start, or a limit that is not between 1 and 1,000.
+            InvalidInputError: a negative start, or a limit that is not between 1 and
+                1,000.
         """
         page, query = _page(start, limit), inspection_queries.session_page
         return self._read_within(where, lambda c: query(c, session_id, *page))
@@ -83,7 +101,8 @@ class InspectionMethods(UserMethods):
         """Records of any status, the newest first, from the `start`-th on.
 
         Raises:
-            InvalidInputError: a negative start, or a limit that is not between 1 and 1,000.
+            InvalidInputError: a negative start, or a limit that is not between 1 and
+                1,000.
         """
         page, query = _page(start, limit), inspection_queries.record_page
         return self._read_within(where, lambda c: query(c, *page))
@@ -93,10 +112,11 @@ class InspectionMethods(UserMethods):
     def records_of(
         self, form: type[Form], *, where: Where | None = None
     ) -> list[TypedRecord[Form]]:
-        """The records that hold now and fill a form of `Reading.schemas`, the newest first.
+        """The records that hold now and fill a form of `Reading.schemas`, the newest
+        first.
 
-        A record whose stored form does not fit the present version of the form is left out, with a
-        warning in the log.
+        A record whose stored form does not fit the present version of the form is left
+        out, with a warning in the log.
         """
         found = list[TypedRecord[Form]]()
         filling = partial(record_queries.filling, form=form.__name__)
@@ -105,7 +125,9 @@ class InspectionMethods(UserMethods):
                 data = form.model_validate((record.data or {})[form.__name__])
                 found.append(TypedRecord(data=data, record=record))
             except ValidationError:
-                _log.warning("%s does not fit %s any more", record.record_id, form.__name__)
+                _log.warning(
+                    "%s does not fit %s any more", record.record_id, form.__name__
+                )
         return found
 
     async def arecords_of(
@@ -117,7 +139,9 @@ class InspectionMethods(UserMethods):
     def made_of(
         self, messages: str | Sequence[str], *, where: Where | None = None
     ) -> list[MessageUse]:
-        """What was made of these messages: records, changes, or nothing yet; by their ids."""
+        """What was made of these messages: records, changes, or nothing yet; by their
+        ids.
+        """
         ids = message_ids(messages)
         return self._read_within(where, lambda c: inspection_queries.uses_of(c, ids))
 
@@ -126,7 +150,9 @@ class InspectionMethods(UserMethods):
     def neighbours(
         self, record: str, *, most: int = 60, where: Where | None = None
     ) -> Neighbourhood:
-        """A record with those around it, over semantic and causal edges; empty if unknown."""
+        """A record with those around it, over semantic and causal edges; empty if
+        unknown.
+        """
         _, limit = _page(0, most)
         nothing, services = Neighbourhood(), self._services.within(parsed(where))
         query = inspection_queries.neighbourhood
@@ -142,27 +168,35 @@ class InspectionMethods(UserMethods):
         where: Where | None = None,
         limit: int = MOST_OCCURRENCES,
     ) -> list[Occurrence]:
-        """What takes place between two times, the earliest first, and what clashes with what.
+        """What takes place between two times, the earliest first, and what clashes with
+        what.
 
-        Shared rooms that the user may read are among it (`record.room`); clashes are looked for
-        within each room, and by `recall` in all of them.
+        Shared rooms that the user may read are among it (`record.room`); clashes are
+        looked for within each room, and by `recall` in all of them.
 
         Args:
-            limit: the most entries, 1 to 1,000; what recurs is as many as it takes place. Where
-                there are more, the log has a warning; a call from the last `begin` on goes on.
+            limit: the most entries, 1 to 1,000; what recurs is as many as it takes
+                place. Where there are more, the log has a warning; a call from the last
+                `begin` on goes on.
 
         Raises:
             InvalidInputError: no times, or another limit.
         """
         begin, end, (_, most) = to_utc(since), to_utc(until), _page(0, limit)
-        found = self._read_along(where, lambda c: agenda(c, begin, end, self.settings, most + 1))
+        found = self._read_along(
+            where, lambda c: agenda(c, begin, end, self.settings, most + 1)
+        )
         if len(found) > most:
-            _log.warning("a schedule was cut after %d entries; ask for fewer days", most)
+            _log.warning(
+                "a schedule was cut after %d entries; ask for fewer days", most
+            )
         return sorted(found, key=lambda one: (one.begin, one.end))[:most]
 
     aschedule = twin(schedule)
 
-    def compare(self, first: object, second: object, *, where: Where | None = None) -> Comparison:
+    def compare(
+        self, first: object, second: object, *, where: Where | None = None
+    ) -> Comparison:
         """What held at one of two times only, and how much of it was forgotten since.
 
         How much was forgotten is counted over all, whatever `where` says.
@@ -173,13 +207,20 @@ class InspectionMethods(UserMethods):
         early, late = to_utc(first), to_utc(second)
         if late < early:
             raise InvalidInputError("The second time is before the first.")
-        query, services = inspection_queries.compare, self._services.within(parsed(where))
+        query, services = (
+            inspection_queries.compare,
+            self._services.within(parsed(where)),
+        )
         return services.read(self.id, lambda c: query(c, early, late), Comparison())
 
     acompare = twin(compare)
 
     def forget_preview(
-        self, *, record: str | None = None, message: str | None = None, session: str | None = None
+        self,
+        *,
+        record: str | None = None,
+        message: str | None = None,
+        session: str | None = None,
     ) -> ForgetPreview:
         """What `forget` would delete and what would hold again; nothing is changed.
 
@@ -195,6 +236,9 @@ class InspectionMethods(UserMethods):
 
 def _page(start: int, limit: int) -> tuple[int, int]:
     if start < 0 or not 1 <= limit <= LARGEST_PAGE:
-        text = f"start must be at least 0 and limit 1 to {LARGEST_PAGE}, not {start} and {limit}."
+        text = (
+            f"start must be at least 0 and limit 1 to {LARGEST_PAGE}, not {start} "
+            f"and {limit}."
+        )
         raise InvalidInputError(text)
     return start, limit

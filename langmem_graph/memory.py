@@ -39,29 +39,35 @@ class Memory(Closing):
         ```python
         with Memory("./memory") as memory:
             alice = memory.user("alice")
-            alice.add([{"role": "user", "content": "My flight is on Friday."}], session_id="1")
+            alice.add([("user", "My flight is on Friday.")], session_id="1")
             print(alice.recall("When do I fly?").context)
         ```
 
     Args:
-        path: the directory; made when missing. Or a PostgreSQL database for several hosts
-            (`postgresql://USER@HOST/NAME`, prepared by `langmem-graph migrate`), or a
-            `psycopg_pool.ConnectionPool` of it.
-        chroma: None keeps the vectors in the directory. A URL (`http://localhost:8000`) or a
-            Chroma client uses that server; several processes of this host may then share `path`.
+        path: the directory; made when missing. Or a PostgreSQL database for several
+            hosts (`postgresql://USER@HOST/NAME`, prepared by `langmem-graph migrate`),
+            or a `psycopg_pool.ConnectionPool` of it.
+        chroma: None keeps the vectors in the directory. A URL (`http://localhost:8000`)
+            or a Chroma client uses that server; several processes of this host may then
+            share `path`.
         model: for extraction and reasoning: a LangChain chat model, or a name that
-            `init_chat_model` takes (`openai:gpt-4o-mini`). None keeps and finds messages only.
-        embeddings: None is MiniLM on this machine (English); or a LangChain `Embeddings` object, or
-            a name that `init_embeddings` takes. Always give the same for one directory.
-        causal_scorer: `verifier` (the model judges), `none`, or one of `langmem_graph.causal`.
+            `init_chat_model` takes (`openai:gpt-4o-mini`). None keeps and finds
+            messages only.
+        embeddings: None is MiniLM on this machine (English); or a LangChain
+            `Embeddings` object, or a name that `init_embeddings` takes. Always give the
+            same for one directory.
+        causal_scorer: `verifier` (the model judges), `none`, or one of
+            `langmem_graph.causal`.
         settings: everything else, see `Settings`.
         redact: takes a text and returns what of it may be stored; see docs/scopes.md.
-        authorize: a function of user, room and action (`read`, `write`), sync or async, which says
-            who may use which shared room; it is asked at every call. None: nobody.
-        reading: what the model looks for beside what its own rules say, forms that it fills, and
-            what it must never write down: a `Reading`, or a function that gives one for a user's
-            id; see docs/scopes.md.
-        read_only: read beside a process that writes, without Chroma: searches compare every vector.
+        authorize: a function of user, room and action (`read`, `write`), sync or async,
+            which says who may use which shared room; it is asked at every call. None:
+            nobody.
+        reading: what the model looks for beside what its own rules say, forms that it
+            fills, and what it must never write down: a `Reading`, or a function that
+            gives one for a user's id; see docs/scopes.md.
+        read_only: read beside a process that writes, without Chroma: searches compare
+            every vector.
 
     Raises:
         MemoryLockedError: when another process writes to this directory.
@@ -84,9 +90,13 @@ class Memory(Closing):
         reading: Readings | None = None,
     ) -> None:
         if not isinstance(settings, Settings | None):
-            raise InvalidInputError(f"settings must be a Settings() object, not {settings!r}.")
+            raise InvalidInputError(
+                f"settings must be a Settings() object, not {settings!r}."
+            )
         if redact is not None:
-            check_function("redact", redact, "text", 'redact=lambda text: CARD.sub("…", text)')
+            check_function(
+                "redact", redact, "text", 'redact=lambda text: CARD.sub("…", text)'
+            )
         check_reading(reading)
         self.settings = settings or Settings()
         self.has_model = model is not None
@@ -96,7 +106,9 @@ class Memory(Closing):
         embedder = load_embedder(embeddings)
         embedder.seconds = self.settings.embed_seconds
         rooms = open_rooms(path, self.settings, chroma, read_only)
-        self._services = Services(rooms, embedder, self.settings, read_only, redact, reading)
+        self._services = Services(
+            rooms, embedder, self.settings, read_only, redact, reading
+        )
         self._pipelines: Pipelines | None = None
         self._closed = False
         observe_due(self)
@@ -115,20 +127,24 @@ class Memory(Closing):
 
     @classmethod
     def from_environment(cls) -> Self:
-        """The memory that `LANGMEM_GRAPH_DIR` or else `POSTGRES_URI` names (default `./memory`).
+        """The memory that `LANGMEM_GRAPH_DIR` or else `POSTGRES_URI` names (default
+        `./memory`).
 
-        `LANGMEM_GRAPH_CHROMA`, `_EMBEDDINGS` and `_MODEL` stand for the arguments of these names.
+        `LANGMEM_GRAPH_CHROMA`, `_EMBEDDINGS` and `_MODEL` stand for the arguments of
+        these names.
         """
         names = ("CHROMA", "EMBEDDINGS", "MODEL", "DIR")
-        chroma, embeddings, model, path = (os.getenv(f"LANGMEM_GRAPH_{n}") or None for n in names)
+        chroma, embeddings, model, path = (
+            os.getenv(f"LANGMEM_GRAPH_{n}") or None for n in names
+        )
         path = path or os.getenv("POSTGRES_URI") or "memory"
         return cls(path, chroma=chroma, model=model, embeddings=embeddings)
 
     def user(self, user_id: Id, *, shared: Sequence[Id] = ()) -> "UserMemory":
         """The memory of one user. `7` and `"7"` are the same user.
 
-        With `shared` it also recalls and searches in these shared rooms, as far as the user may
-        read them; what it changes is the user's own room alone.
+        With `shared` it also recalls and searches in these shared rooms, as far as the
+        user may read them; what it changes is the user's own room alone.
 
         Raises:
             MissingUserError: the id is empty or missing.
@@ -138,9 +154,11 @@ class Memory(Closing):
         return UserMemory(self._services, user_key(user_id), self._pipelines, *rooms)
 
     def shared(self, room: Id, *, as_user: Id) -> "SharedMemory":
-        """A room of several users, used by one of them, who is the author of what is added.
+        """A room of several users, used by one of them, who is the author of what is
+        added.
 
-        Every method asks `authorize`, and raises RoomRefusedError where the answer is no.
+        Every method asks `authorize`, and raises RoomRefusedError where the answer is
+        no.
 
         Raises:
             RoomRefusedError: this memory has no `authorize`.
@@ -148,36 +166,51 @@ class Memory(Closing):
         """
         from langmem_graph.shared_memory import SharedMemory
 
-        return SharedMemory(self._services, self._pipelines, self._access, room, as_user)
+        return SharedMemory(
+            self._services, self._pipelines, self._access, room, as_user
+        )
 
     def users(self) -> list[UserSummary]:
-        """All users of whom something is stored, with what their memories hold and what is due.
+        """All users of whom something is stored, with what their memories hold and what
+        is due.
 
-        Then all shared rooms (`is_shared`). Without a model no message is ever read: `to_read` then
-        counts every message, and only `to_embed` is work that is due.
+        Then all shared rooms (`is_shared`). Without a model no message is ever read:
+        `to_read` then counts every message, and only `to_embed` is work that is due.
         """
         read = self._services.directory.read_each
-        return [*read(inspection_queries.summary), *read(inspection_queries.summary, shared=True)]
+        return [
+            *read(inspection_queries.summary),
+            *read(inspection_queries.summary, shared=True),
+        ]
 
     ausers = twin(users)
 
     def usage(self, since: object = None) -> Usage:
-        """What the model calls for all users and in shared rooms cost, by day and purpose."""
+        """What the model calls for all users and in shared rooms cost, by day and
+        purpose.
+        """
         start = None if since is None else to_utc(since)
         both, read = (False, True), self._services.directory.read_each
-        found = [read(lambda c, _: call_log.usage(c, start), shared=one) for one in both]
+        found = [
+            read(lambda c, _: call_log.usage(c, start), shared=one) for one in both
+        ]
         return call_log.sum_of(chain.from_iterable(found))
 
     ausage = twin(usage)
 
-    def keep_days(self, *, messages: int | None = None, records: int | None = None) -> None:
-        """Set how long messages and records are kept, for users and rooms without own limits.
+    def keep_days(
+        self, *, messages: int | None = None, records: int | None = None
+    ) -> None:
+        """Set how long messages and records are kept, for users and rooms without own
+        limits.
 
-        It replaces `Settings.keep_days` and is not stored: call it at every start. With a model,
-        the background worker applies it once a day to all users; else call `expire`.
+        It replaces `Settings.keep_days` and is not stored: call it at every start. With
+        a model, the background worker applies it once a day to all users; else call
+        `expire`.
 
         Raises:
-            InvalidInputError: no whole number above 0, or records for longer than messages.
+            InvalidInputError: no whole number above 0, or records for longer than
+                messages.
         """
         self._services.keep_days = KeepDays(messages=messages, records=records)
         if self._pipelines is not None and not self._services.read_only:
@@ -186,19 +219,24 @@ class Memory(Closing):
     akeep_days = twin(keep_days)
 
     def expire(self) -> list[ExpiryReport]:
-        """Apply the limits to all users and shared rooms; a report where something was deleted.
+        """Apply the limits to all users and shared rooms; a report where something was
+        deleted.
 
         Raises:
             ReadOnlyError: the memory was opened with `read_only`.
         """
         if self._services.read_only:
-            raise ReadOnlyError("expire needs a memory opened for writing, not read_only=True.")
+            raise ReadOnlyError(
+                "expire needs a memory opened for writing, not read_only=True."
+            )
         return expiry.expire_all(self._services)
 
     aexpire = twin(expire)
 
     def close(self) -> None:
-        """Finish due work, release all files and let other processes in. Safe to call twice."""
+        """Finish due work, release all files and let other processes in. Safe to call
+        twice.
+        """
         if self._closed:
             return
         self._closed, until = True, monotonic() + self.settings.storage.closing_seconds

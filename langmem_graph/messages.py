@@ -1,8 +1,9 @@
 """Parses messages in any accepted form, and gives each a stable id.
 
-The same id with the same text is already known; the same id with another text is stored beside it
-as `id~2`. The id of a message that has none is the hash of its session, role, given time, speaker,
-text, metadata and occurrence, so that adding a whole conversation again adds nothing.
+The same id with the same text is already known; the same id with another text is stored
+beside it as `id~2`. The id of a message that has none is the hash of its session, role,
+given time, speaker, text, metadata and occurrence, so that adding a whole conversation
+again adds nothing.
 """
 
 import hashlib
@@ -35,18 +36,34 @@ ROLES: dict[str, Role] = {
     "system": "system",
     "developer": "system",
 }
-_TRUST: dict[Origin, int] = {"user": 2, "assistant": 1, "tool": 0, "import": 0, "plumbing": 0}
-"""A message may be given an origin that is trusted less than that of its role, never more."""
+_TRUST: dict[Origin, int] = {
+    "user": 2,
+    "assistant": 1,
+    "tool": 0,
+    "import": 0,
+    "plumbing": 0,
+}
+"""A message may be given an origin that is trusted less than that of its role, never
+more.
+"""
 _TIME_KEYS = frozenset(
-    "time date datetime ts timestampms epoch unixtime when created createdat createtime sentat "
-    "senttime saidat postedat publishedat receivedat writtenat occurredat updatedat messagetime "
+    "time date datetime ts timestampms epoch unixtime when created createdat "
+    "createtime sentat "
+    "senttime saidat postedat publishedat receivedat writtenat occurredat updatedat "
+    "messagetime "
     "messagedate msgtime".split()
 )
 _CALLS = "[calls"
-_WANTED = "messages must be a list of LangChain messages or of dicts with 'role' and 'content'"
-UNNAMED = "unnamed-"  # begins the ids that nodes and middleware give to messages without one
+_WANTED = (
+    "messages must be a list of LangChain messages or of dicts with 'role' and "
+    "'content'"
+)
+# begins the ids that nodes and middleware give to messages without one
+UNNAMED = "unnamed-"
 HANDOFF = frozenset(("__handoff_destination", "__is_handoff_back"))
-"""Mark messages of langgraph-supervisor, and tools of it and of langgraph-swarm, as hand-offs."""
+"""Mark messages of langgraph-supervisor, and tools of it and of langgraph-swarm, as
+hand-offs.
+"""
 _TEXT_KEYS = ("text", "content", "transcript", "refusal")
 _CALL_BLOCKS = ("tool_use", "tool_call", "function_call")
 
@@ -65,16 +82,19 @@ def parse_messages(
     about: Mapping[str, Any] | None = None,
     redact: Redact | None = None,
 ) -> tuple[list[Message], list[RejectedMessage], list[Counter[str]]]:
-    """The messages of one call, those that cannot be stored, and each one's blocks without text.
+    """The messages of one call, those that cannot be stored, and each one's blocks
+    without text.
 
-    `at` and `origin` are those of messages that carry none of their own; `about` is metadata and
-    agent of all of them, to which each may add its own.
+    `at` and `origin` are those of messages that carry none of their own; `about` is
+    metadata and agent of all of them, to which each may add its own.
 
     Raises:
         InvalidInputError: no list of messages, no time, or no origin.
     """
     if origin is not None and origin not in _TRUST:
-        raise InvalidInputError(f"origin must be one of {', '.join(_TRUST)}, not {origin!r}.")
+        raise InvalidInputError(
+            f"origin must be one of {', '.join(_TRUST)}, not {origin!r}."
+        )
     default_at = datetime.now(UTC) if at is None else to_utc(at)
     occurrences: Counter[str] = Counter()
     accepted: list[Message] = []
@@ -88,15 +108,22 @@ def parse_messages(
         try:
             fields = _fields(raw)
             stated_at = _stated_time(fields, at)
-            message = _message(fields, session_id, stated_at, default_at, max_chars, origin, lost)
-            message = message.model_copy(update=_told_about(message, fields, about or {}))
-            message = redacted_message(message, redact)  # before the id, which is a hash of it
+            message = _message(
+                fields, session_id, stated_at, default_at, max_chars, origin, lost
+            )
+            message = message.model_copy(
+                update=_told_about(message, fields, about or {})
+            )
+            # before the id, which is a hash of it
+            message = redacted_message(message, redact)
             accepted.append(_named(message, stated_at is not None, occurrences))
         except (UnusableMessageError, InvalidInputError) as problem:
             given_id = fields.get("id")
             shown_id = str(given_id)[:MAX_ID_BYTES] if given_id is not None else None
             reason = str(problem)
-            rejected.append(RejectedMessage(position=position, reason=reason, id=shown_id))
+            rejected.append(
+                RejectedMessage(position=position, reason=reason, id=shown_id)
+            )
     return _with_handoffs(accepted), rejected, without_text
 
 
@@ -105,7 +132,8 @@ def _told_about(
 ) -> dict[str, Any]:
     """What is told of one message: its own metadata and agent before those of the call.
 
-    Author and room are those of the call; in a shared room a user without a name has the author's.
+    Author and room are those of the call; in a shared room a user without a name has
+    the author's.
     """
     own = {**about.get("metadata", {}), **checked_metadata(fields.get("metadata"))}
     agent = agent_key(fields.get("agent_id")) or about.get("agent_id")
@@ -114,7 +142,9 @@ def _told_about(
 
 
 def _stated_time(fields: Mapping[str, Any], at: object) -> object:
-    """The message's own time, or that of the call; a key that is not known is not ignored."""
+    """The message's own time, or that of the call; a key that is not known is not
+    ignored.
+    """
     for name in ("at", "timestamp"):
         if fields.get(name) is not None:
             return fields[name]
@@ -134,7 +164,9 @@ def text_of(raw: object) -> str:
 
 
 def as_list(given: object, *, is_one: bool, wanted: str) -> list[object]:
-    """What was given, as a list: one alone, or several; the error says what is `wanted`."""
+    """What was given, as a list: one alone, or several; the error says what is
+    `wanted`.
+    """
     if is_one:
         return [given]
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
@@ -162,7 +194,11 @@ def _fields(raw: object) -> Mapping[str, Any]:
     role, name = getattr(raw, "type", None), getattr(raw, "name", None)
     if role == "chat":  # LangChain's message of a speaker with any role
         chat_role = getattr(raw, "role", None)
-        role, name = (chat_role, name) if chat_role in ROLES else ("assistant", name or chat_role)
+        role, name = (
+            (chat_role, name)
+            if chat_role in ROLES
+            else ("assistant", name or chat_role)
+        )
     additional = getattr(raw, "additional_kwargs", None) or {}
     marks = getattr(raw, "response_metadata", None) or {}
     return {
@@ -190,20 +226,25 @@ def _message(
     """Validate one message's fields; its id is still empty when none was given."""
     role = ROLES.get(str(fields.get("role")))
     if role is None:
-        problem = f"unknown role {fields['role']!r}" if fields.get("role") else "no role"
+        problem = (
+            f"unknown role {fields['role']!r}" if fields.get("role") else "no role"
+        )
         known = ", ".join(name for name in ROLES if not name.endswith("Chunk"))
         raise UnusableMessageError(f"{problem}; use one of {known}")
     calls = _tool_calls(fields.get("tool_calls"))
     text = _text(fields, calls, dropped)
     if len(text) > max_chars:
         raise UnusableMessageError(
-            f"{len(text):,} characters; at most {max_chars:,} (Settings.storage.max_message_chars)"
+            f"{len(text):,} characters; at most {max_chars:,} "
+            "(Settings.storage.max_message_chars)"
         )
     return Message(
         id=_optional_text(fields.get("id"), "id") or "",
         session_id=session_id,
         role=role,
-        origin=_origin(role, origin if fields.get("origin") is None else fields["origin"]),
+        origin=_origin(
+            role, origin if fields.get("origin") is None else fields["origin"]
+        ),
         name=_optional_text(fields.get("name"), "name"),
         at=default_at if stated_at is None else to_utc(stated_at),
         text=text,
@@ -217,10 +258,13 @@ def _origin(role: Role, stated: object) -> Origin:
     by_role = ORIGIN_OF_ROLE[role]
     origin = next((one for one in _TRUST if one == stated), None)
     if stated is not None and origin is None:
-        raise UnusableMessageError(f"origin must be one of {', '.join(_TRUST)}, not {stated!r}")
+        raise UnusableMessageError(
+            f"origin must be one of {', '.join(_TRUST)}, not {stated!r}"
+        )
     if origin is not None and _TRUST[origin] > _TRUST[by_role]:
         raise UnusableMessageError(
-            f"a message of role {role!r} cannot have the origin {origin!r}: its words are not the "
+            f"a message of role {role!r} cannot have the origin {origin!r}: its words "
+            "are not the "
             f"{origin}'s; only less trusted origins may be given"
         )
     return origin or by_role
@@ -233,7 +277,9 @@ def _optional_text(value: object, what: str) -> str | None:
         raise UnusableMessageError(f"{what} must be text or an integer, not {value!r}")
     text = str(value)
     if not is_unicode(text) or "\0" in text:
-        raise UnusableMessageError(f"{what} holds characters that are no text: {text!r}")
+        raise UnusableMessageError(
+            f"{what} holds characters that are no text: {text!r}"
+        )
     if len(text.encode()) > MAX_ID_BYTES:
         raise UnusableMessageError(f"{what} is longer than {MAX_ID_BYTES:,} bytes")
     return text or None
@@ -246,7 +292,8 @@ def _tool_calls(value: object) -> list[dict[str, Any]]:
         plain = json.dumps(value, ensure_ascii=False, default=str)
         plain.encode("utf-8")
         calls = json.loads(plain, parse_constant=str)  # NaN and Infinity are no JSON
-        to_jsonable_python([[calls]])  # as an export does, which fails below some 250 levels
+        # as an export does, which fails below some 250 levels
+        to_jsonable_python([[calls]])
     except (TypeError, ValueError, RecursionError) as error:
         raise UnusableMessageError(f"tool_calls are not JSON: {error}") from error
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
@@ -254,17 +301,27 @@ def _tool_calls(value: object) -> list[dict[str, Any]]:
     return calls
 
 
-def _text(fields: Mapping[str, Any], calls: list[dict[str, Any]], dropped: Counter[str]) -> str:
-    """A message's text; images and sounds have none, a bare tool call is written as text."""
+def _text(
+    fields: Mapping[str, Any], calls: list[dict[str, Any]], dropped: Counter[str]
+) -> str:
+    """A message's text; images and sounds have none, a bare tool call is written as
+    text.
+    """
     lost = Counter[str]()
     text = _written_out(fields, lost)
-    dropped.update(kind for kind in lost.elements() if not calls or kind not in _CALL_BLOCKS)
+    dropped.update(
+        kind for kind in lost.elements() if not calls or kind not in _CALL_BLOCKS
+    )
     if not text.strip() and calls:
-        text = "\n".join(f"{_CALLS} {json.dumps(call, ensure_ascii=False)}]" for call in calls)
+        text = "\n".join(
+            f"{_CALLS} {json.dumps(call, ensure_ascii=False)}]" for call in calls
+        )
     if not text.strip():
         raise UnusableMessageError("no text in the message")
     if not is_unicode(text):
-        raise UnusableMessageError("the text holds half of a character (a lone surrogate)")
+        raise UnusableMessageError(
+            "the text holds half of a character (a lone surrogate)"
+        )
     return text
 
 
@@ -280,19 +337,31 @@ def _written_out(fields: Mapping[str, Any], dropped: Counter[str]) -> str:
         raise UnusableMessageError(
             f"content must be text or a list of blocks, not {type(content).__name__}"
         )
-    spoken = [{"type": "audio", "audio": fields["audio"]}] if fields.get("audio") else []
-    return "\n".join(text for text in _texts([content, *spoken], dropped, "other") if text.strip())
+    spoken = (
+        [{"type": "audio", "audio": fields["audio"]}] if fields.get("audio") else []
+    )
+    return "\n".join(
+        text for text in _texts([content, *spoken], dropped, "other") if text.strip()
+    )
 
 
-def _texts(block: object, dropped: Counter[str], kind: str, levels: int = 20) -> Iterator[str]:
-    """The texts of a content block and of those within it; what holds none is counted by type."""
+def _texts(
+    block: object, dropped: Counter[str], kind: str, levels: int = 20
+) -> Iterator[str]:
+    """The texts of a content block and of those within it; what holds none is counted
+    by type.
+    """
     parts: list[Any] = block if isinstance(block, list) and levels else []
     if isinstance(block, str):
         yield block
     elif isinstance(block, Mapping):
         kind = str(block.get("type") or kind)[:40]
         if levels and "reasoning" not in kind and "thinking" not in kind:
-            parts = [block[key] for key in _TEXT_KEYS if isinstance(block.get(key), str | list)]
+            parts = [
+                block[key]
+                for key in _TEXT_KEYS
+                if isinstance(block.get(key), str | list)
+            ]
             parts += [block[kind]] if isinstance(block.get(kind), dict) else []
         dropped[kind] += not parts or "data" in block
     for part in parts:
@@ -300,20 +369,35 @@ def _texts(block: object, dropped: Counter[str], kind: str, levels: int = 20) ->
 
 
 def _with_handoffs(messages: Sequence[Message]) -> list[Message]:
-    """The messages; answers of hand-offs, and calls that only these answer, are `plumbing`."""
-    asked = {str(call.get("id")) for m in messages for call in m.tool_calls if call.get("args")}
+    """The messages; answers of hand-offs, and calls that only these answer, are
+    `plumbing`.
+    """
+    asked = {
+        str(call.get("id"))
+        for m in messages
+        for call in m.tool_calls
+        if call.get("args")
+    }
     answers = {str(m.tool_call_id) for m in messages if _hands_over(m)} - asked
     answers |= {str(m.tool_call_id) for m in messages if m.origin == "plumbing"}
 
     def marked(m: Message) -> Message:
-        ids = {str(c.get("id")) for c in m.tool_calls if is_bare_call(m)} or {str(m.tool_call_id)}
-        return m.model_copy(update={"origin": "plumbing"}) if ids <= answers - {"None"} else m
+        ids = {str(c.get("id")) for c in m.tool_calls if is_bare_call(m)} or {
+            str(m.tool_call_id)
+        }
+        return (
+            m.model_copy(update={"origin": "plumbing"})
+            if ids <= answers - {"None"}
+            else m
+        )
 
     return list(map(marked, messages))
 
 
 def _hands_over(message: Message) -> bool:
-    """Whether langgraph-swarm's `create_handoff_tool` answers so: by name and text of one agent."""
+    """Whether langgraph-swarm's `create_handoff_tool` answers so: by name and text of
+    one agent.
+    """
     agent = message.text.removeprefix("Successfully transferred to ")
     name = "transfer_to_" + "_".join(agent.split()).lower()
     return message.role == "tool" and message.name == name and agent != message.text
@@ -324,7 +408,13 @@ def _named(message: Message, has_time: bool, occurrences: Counter[str]) -> Messa
     if message.id:
         return message
     time = message.at.isoformat() if has_time else ""
-    content: list[Any] = [message.session_id, message.role, message.name, time, message.text]
+    content: list[Any] = [
+        message.session_id,
+        message.role,
+        message.name,
+        time,
+        message.text,
+    ]
     if message.tool_calls or message.tool_call_id:
         content += [message.tool_calls, message.tool_call_id]
     if message.metadata:

@@ -1,4 +1,6 @@
-"""Metadata of messages: what an application says about them, by which they can be filtered."""
+"""Metadata of messages: what an application says about them, by which they can be
+filtered.
+"""
 
 import json
 import re
@@ -18,19 +20,25 @@ _KEY = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
 
 
 def checked_metadata(given: object) -> dict[str, Value]:
-    """The metadata of a message; InvalidInputError for what cannot be stored or filtered."""
+    """The metadata of a message; InvalidInputError for what cannot be stored or
+    filtered.
+    """
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise InvalidInputError(f"metadata must be a dict, not {given!r}. As in {EXAMPLE}")
+        raise InvalidInputError(
+            f"metadata must be a dict, not {given!r}. As in {EXAMPLE}"
+        )
     if len(given) > MOST_KEYS:
         raise InvalidInputError(
-            f"metadata has {len(given)} keys; at most {MOST_KEYS} are kept. As in {EXAMPLE}"
+            f"metadata has {len(given)} keys; at most {MOST_KEYS} are kept. As in "
+            f"{EXAMPLE}"
         )
     for key in given:
         if check_key(key) in RESERVED:
             raise InvalidInputError(
-                f"The key {key!r} of metadata is reserved: every message has it already. Choose "
+                f"The key {key!r} of metadata is reserved: every message has it "
+                "already. Choose "
                 f"another name. Reserved are {', '.join(RESERVED)}. As in {EXAMPLE}"
             )
     return {str(key): check_value(str(key), value) for key, value in given.items()}
@@ -40,7 +48,8 @@ def check_key(key: object) -> str:
     """The key of a value, if it may be one."""
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise InvalidInputError(
-            f"{key!r} cannot be a key of metadata. A key has 1 to 64 letters, digits, '_', '.' and "
+            f"{key!r} cannot be a key of metadata. A key has 1 to 64 letters, digits, "
+            "'_', '.' and "
             "'-', and begins with a letter or '_', as in 'project'."
         )
     return key
@@ -57,11 +66,15 @@ def check_value(key: str, value: Any, example: str = EXAMPLE) -> Value:
         if abs(value) <= EXACT:  # neither infinite nor no number
             return value
         problem = "must be a number from -2**53 to 2**53; give a longer one as a text"
-    raise InvalidInputError(f"The value of {key!r} {problem}, not {_shown(value)}. As in {example}")
+    raise InvalidInputError(
+        f"The value of {key!r} {problem}, not {_shown(value)}. As in {example}"
+    )
 
 
 def _is_plain(text: str) -> bool:
-    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+    return "\0" not in text and not any(
+        "\ud800" <= letter <= "\udfff" for letter in text
+    )
 
 
 def _shown(value: object) -> str:
@@ -69,9 +82,13 @@ def _shown(value: object) -> str:
 
 
 def in_common(several: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
-    """What all of these have: the keys whose values are equal, and of one type, in each."""
+    """What all of these have: the keys whose values are equal, and of one type, in
+    each.
+    """
     first, *others = [*several] or [{}]
     same = {json.dumps(pair) for pair in first.items()}
     for other in others:
         same &= {json.dumps(pair) for pair in other.items()}
-    return {key: value for key, value in first.items() if json.dumps((key, value)) in same}
+    return {
+        key: value for key, value in first.items() if json.dumps((key, value)) in same
+    }

@@ -7,8 +7,17 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Generic, NotRequired, TypeVar, cast
 
-from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
-from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    AgentState,
+    ModelRequest,
+    ModelResponse,
+)
+from langchain.agents.middleware.types import (
+    OmitFromInput,
+    PrivateStateAttr,
+    ToolCallRequest,
+)
 from langchain_core.messages import AnyMessage, BaseMessage, ToolCall
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
@@ -16,7 +25,12 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
 from langmem_graph.filters import Where
-from langmem_graph.graphs.conversation_messages import messages_in, place, query_of, question_key
+from langmem_graph.graphs.conversation_messages import (
+    messages_in,
+    place,
+    query_of,
+    question_key,
+)
 from langmem_graph.graphs.turn_memory import (
     ExtractionMode,
     Report,
@@ -49,49 +63,60 @@ ToolHandler = Callable[[ToolCallRequest], Any]
 
 
 class MemoryAgentState(AgentState[Any]):
-    """The agent's state with the keys of this middleware; they hold no recalled text."""
+    """The agent's state with the keys of this middleware; they hold no recalled
+    text.
+    """
 
     memory_owner: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
-    """By middleware: the user of this thread, and the message from which on it is theirs."""
+    """By middleware: the user of this thread, and the message from which on it is
+    theirs.
+    """
     memory_report: NotRequired[Annotated[dict[str, Any], OmitFromInput]]
 
 
 class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     """Recalls context before a model call and stores every message of the turn.
 
-    Recalled text goes into the model's request before the user's message. It is no part of the
-    agent's state (unless you set `show_context`): in no checkpoint, no stream and no output, and it
-    is never stored again. Custom stream events: `memory_recall` and `memory_write`; with
-    `ground_tools` also `memory_grounding` and `memory_tool_call`.
+    Recalled text goes into the model's request before the user's message. It is no part
+    of the agent's state (unless you set `show_context`): in no checkpoint, no stream
+    and no output, and it is never stored again. Custom stream events: `memory_recall`
+    and `memory_write`; with `ground_tools` also `memory_grounding` and
+    `memory_tool_call`.
 
-    Give it as the last one of several, so that it stores and recalls what the others have redacted
-    or trimmed, not the original; but before SummarizationMiddleware, which removes messages.
+    Give it as the last one of several, so that it stores and recalls what the others
+    have redacted or trimmed, not the original; but before SummarizationMiddleware,
+    which removes messages.
 
     Examples:
         ```python
-        agent = create_agent("openai:gpt-4o-mini", middleware=[MemoryMiddleware(memory)])
-        agent.invoke({"messages": "Hi, I'm vegan."}, {"configurable": {"user_id": "alice"}})
+        remember = MemoryMiddleware(memory)
+        agent = create_agent("openai:gpt-4o-mini", middleware=[remember])
+        config = {"configurable": {"user_id": "alice"}}
+        agent.invoke({"messages": "Hi, I'm vegan."}, config)
         ```
 
     Args:
         memory: the memory to recall from and write to.
-        user_id: as for `create_recall_node`, like `k`, `max_tokens`, `read_your_writes` and `mode`.
+        user_id: as for `create_recall_node`, like `k`, `max_tokens`, `read_your_writes`
+            and `mode`.
         extraction: as for `create_write_node`.
         report: put status, milliseconds and usage into the output's `memory_report`.
         fail_closed: raise when memory fails, instead of going on without it.
-        ground_tools: with a model, calls of these tools are completed from memory before they run,
-            and checked against it; 1 model call each, 2 where its answer cannot be used at first.
-        on_contradiction: an argument that contradicts memory is used and noted below the tool's
-            answer (`flag`), or the graph interrupts for a human before the call (`interrupt`;
-            resume with True, other arguments, or False). The human is also shown values that are
-            only offered.
+        ground_tools: with a model, calls of these tools are completed from memory
+            before they run, and checked against it; 1 model call each, 2 where its
+            answer cannot be used at first.
+        on_contradiction: an argument that contradicts memory is used and noted below
+            the tool's answer (`flag`), or the graph interrupts for a human before the
+            call (`interrupt`; resume with True, other arguments, or False). The human
+            is also shown values that are only offered.
         policy: as for `UserMemory.ground`, like `trust` and `model_may_choose`.
-        where: recall, and complete calls, only from what passes this filter (docs/scopes.md); no
-            run can widen it.
+        where: recall, and complete calls, only from what passes this filter
+            (docs/scopes.md); no run can widen it.
         metadata: as for `create_write_node`, like `agent_id`.
         show_context: as for `create_recall_node`.
-        shared: as for `create_recall_node`. Tool calls are completed from these rooms too; what
-            others wrote there counts as `import` and is only offered, unless `trust` has it.
+        shared: as for `create_recall_node`. Tool calls are completed from these rooms
+            too; what others wrote there counts as `import` and is only offered, unless
+            `trust` has it.
 
     Raises:
         InvalidInputError: for an unusable option.
@@ -124,13 +149,29 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         shared: Sequence[str | int] = (),
     ) -> None:
         super().__init__()
-        scope: dict[str, Any] = {"where": where, "metadata": metadata, "agent_id": agent_id}
+        scope: dict[str, Any] = {
+            "where": where,
+            "metadata": metadata,
+            "agent_id": agent_id,
+        }
         scope |= {"show_context": show_context, "shared": shared, "surface": self.name}
         self._turn = TurnMemory(
-            memory, user_id, k, max_tokens, fail_closed, extraction, read_your_writes, mode, **scope
+            memory,
+            user_id,
+            k,
+            max_tokens,
+            fail_closed,
+            extraction,
+            read_your_writes,
+            mode,
+            **scope,
         )
         self._grounded = GroundedTools(ground_tools, on_contradiction)
-        self._grounding = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}
+        self._grounding = {
+            "policy": policy,
+            "trust": trust,
+            "model_may_choose": model_may_choose,
+        }
         checked_options(**self._grounding)
         if ground_tools:
             pipelines_of(memory, "ground_tools")  # raises where there is no model
@@ -138,20 +179,28 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self._contexts = _RunCache[tuple[str, object]]()
         self._calls = _RunCache[Checked]()
 
-    def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update | None:
+    def before_agent(
+        self, state: MemoryAgentState, runtime: Runtime[Any]
+    ) -> Update | None:
         """Drop the context and the report that an earlier run has left."""
         self._drop_context(state)
         return {"memory_report": {}} if self._report else None
 
-    async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update | None:
+    async def abefore_agent(
+        self, state: MemoryAgentState, runtime: Runtime[Any]
+    ) -> Update | None:
         """Async twin of `before_agent`."""
         return self.before_agent(state, runtime)
 
     def before_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
-        """Recall once per question; store new messages, so that a failing model loses nothing."""
+        """Recall once per question; store new messages, so that a failing model loses
+        nothing.
+        """
         return at_once(self._before_model(state, True))
 
-    async def abefore_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
+    async def abefore_model(
+        self, state: MemoryAgentState, runtime: Runtime[Any]
+    ) -> Update:
         """Async twin of `before_model`."""
         return await self._before_model(state, False)
 
@@ -164,7 +213,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
 
     def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelResponse[Any]:
         """Place the recalled context before the user's message."""
         return handler(at_once(self._with_context(request, True)))
@@ -178,10 +229,14 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return await handler(await self._with_context(request, False))
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> Any:
-        """Complete and check a call of one of `ground_tools`; others run as they are."""
+        """Complete and check a call of one of `ground_tools`; others run as
+        they are.
+        """
         return at_once(self._wrap_tool_call(request, either(True, handler), True))
 
-    async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> Any:
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: ToolHandler
+    ) -> Any:
         """Async twin of `wrap_tool_call`."""
         return await self._wrap_tool_call(request, handler, False)
 
@@ -199,7 +254,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         async def check() -> Checked:
             nonlocal cached
             if cached is None:
-                grounded = await self._turn.ground(tool, own, config, self._grounding, blocking)
+                grounded = await self._turn.ground(
+                    tool, own, config, self._grounding, blocking
+                )
                 cached = await either(blocking, self._checked)(request, grounded)
             return cached
 
@@ -212,17 +269,33 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             answer = await handler(request.override(tool_call=filled))
             return with_notes(answer, checked.notes)
 
-    def _checked(self, request: ToolCallRequest, grounded: GroundedCall | None) -> Checked:
-        call, query = request.tool_call, query_of(self._turn.thread(request.state, get_config())[2])
+    def _checked(
+        self, request: ToolCallRequest, grounded: GroundedCall | None
+    ) -> Checked:
+        call, query = (
+            request.tool_call,
+            query_of(self._turn.thread(request.state, get_config())[2]),
+        )
         return self._grounded.checked(call["name"], call["args"], grounded, query)
 
-    def _call_key(self, request: ToolCallRequest, config: RunnableConfig) -> tuple[str, ...]:
+    def _call_key(
+        self, request: ToolCallRequest, config: RunnableConfig
+    ) -> tuple[str, ...]:
         arguments = json.dumps(request.tool_call["args"], sort_keys=True, default=str)
-        return self._turn.user(config), _thread(config), str(request.tool_call["id"]), arguments
+        return (
+            self._turn.user(config),
+            _thread(config),
+            str(request.tool_call["id"]),
+            arguments,
+        )
 
     @contextmanager
-    def _while_interrupted(self, key: tuple[str, ...], checked: Checked) -> Iterator[None]:
-        """Keep the checked call while the tool is interrupted, so that the same call is resumed."""
+    def _while_interrupted(
+        self, key: tuple[str, ...], checked: Checked
+    ) -> Iterator[None]:
+        """Keep the checked call while the tool is interrupted, so that the same call is
+        resumed.
+        """
         try:
             yield
         except GraphBubbleUp:
@@ -234,7 +307,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Store the rest of the turn."""
         return at_once(self._after_agent(state, True))
 
-    async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> Update:
+    async def aafter_agent(
+        self, state: MemoryAgentState, runtime: Runtime[Any]
+    ) -> Update:
         """Async twin of `after_agent`."""
         return await self._after_agent(state, False)
 
@@ -247,14 +322,21 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _drop_context(self, state: MemoryAgentState) -> None:
         self._contexts.drop(self._key(messages_in(state), get_config()))
 
-    def _key(self, messages: list[BaseMessage], config: RunnableConfig) -> tuple[str, ...]:
-        asked = question_key(messages), query_of(messages)  # an id may be that of other words
+    def _key(
+        self, messages: list[BaseMessage], config: RunnableConfig
+    ) -> tuple[str, ...]:
+        # an id may be that of other words
+        asked = question_key(messages), query_of(messages)
         return self._turn.user(config), _thread(config), *asked
 
-    async def _with_context(self, request: ModelRequest[Any], blocking: bool) -> ModelRequest[Any]:
-        """The request with the recalled text, looked up again where it may hold what was deleted.
+    async def _with_context(
+        self, request: ModelRequest[Any], blocking: bool
+    ) -> ModelRequest[Any]:
+        """The request with the recalled text, looked up again where it may hold what
+        was deleted.
 
-        A resumed run may come here first, long after its beginning or in another process.
+        A resumed run may come here first, long after its beginning or in another
+        process.
         """
         config, state = get_config(), cast(MemoryAgentState, request.state)
         cached = self._contexts.get(self._key(messages_in(state), config))
@@ -268,7 +350,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     async def _recall(
         self, state: MemoryAgentState, blocking: bool
     ) -> tuple[tuple[str, object], Report]:
-        """The recalled text, kept for the run with what tells of later deletions; a report."""
+        """The recalled text, kept for the run with what tells of later deletions; a
+        report.
+        """
         config = get_config()
         messages, _, own = self._turn.thread(state, config)
         known = await self._turn.deletions(config, blocking)
@@ -276,8 +360,12 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self._contexts.put(self._key(messages, config), (context, known))
         return (context, known), report
 
-    def _reports(self, state: MemoryAgentState, recalled: Report | None, written: Report) -> Update:
-        """The update of `memory_report`: the turn's recall, and all of its writes together."""
+    def _reports(
+        self, state: MemoryAgentState, recalled: Report | None, written: Report
+    ) -> Update:
+        """The update of `memory_report`: the turn's recall, and all of its writes
+        together.
+        """
         if not self._report:
             return {}
         earlier = state.get("memory_report") or {}
@@ -292,10 +380,11 @@ def _thread(config: RunnableConfig) -> str:
 
 
 class _RunCache(Generic[T]):
-    """A cache for the current runs: recalled contexts, and calls that a tool has interrupted.
+    """A cache for the current runs: recalled contexts, and calls that a tool has
+    interrupted.
 
-    They are not kept in the agent's state, which is streamed and saved. When another process
-    resumes the run, they are computed again.
+    They are not kept in the agent's state, which is streamed and saved. When another
+    process resumes the run, they are computed again.
     """
 
     SIZE = 1_024

@@ -1,4 +1,6 @@
-"""Completes an agent's tool calls from memory and checks them against it, before they run."""
+"""Completes an agent's tool calls from memory and checks them against it, before they
+run.
+"""
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -24,17 +26,22 @@ OnContradiction = Literal["flag", "interrupt"]
 """Whether the model is told after the call, or a human is asked before it."""
 Arguments = Mapping[str, Any]
 Question = dict[str, Any] | None
-"""The `arguments`, `contradictions`, `offered` values and `sources` that a human is shown."""
+"""The `arguments`, `contradictions`, `offered` values and `sources` that a human is
+shown.
+"""
 _log = logging.getLogger(__name__)
 
 
 class GroundedTools:
-    """The tools whose calls are completed and checked; the options are the middleware's."""
+    """The tools whose calls are completed and checked; the options are the
+    middleware's.
+    """
 
     def __init__(self, tools: Sequence[Any], on_contradiction: OnContradiction) -> None:
         if on_contradiction not in get_args(OnContradiction):
             raise InvalidInputError(
-                f"on_contradiction must be one of {', '.join(get_args(OnContradiction))}, not "
+                "on_contradiction must be one of "
+                f"{', '.join(get_args(OnContradiction))}, not "
                 f"{on_contradiction!r}."
             )
         specs = [tool_spec(tool) for tool in tools]
@@ -48,18 +55,28 @@ class GroundedTools:
         spec = self._by_name.get(name)
         if spec is None:
             return None
-        return {"name": spec.name, "description": spec.description, "parameters": spec.schema}
+        return {
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": spec.schema,
+        }
 
     def checked(
         self, name: str, arguments: Arguments, grounded: GroundedCall | None, query: str
     ) -> "Checked":
-        """The completed call and its contradictions with memory; unchanged if grounding failed."""
+        """The completed call and its contradictions with memory; unchanged if grounding
+        failed.
+        """
         if grounded is None:
             return Checked(dict(arguments), [])
         sources = grounded.grounding.items()  # defaults are left to the tool
-        paths = [slot_path(slot) for slot, source in sources if source.type != "default"]
+        paths = [
+            slot_path(slot) for slot, source in sources if source.type != "default"
+        ]
         lacking = [slot_path(one.name) for one in grounded.missing]
-        whole = [path for path in paths if not _is_of_incomplete(path, lacking, arguments)]
+        whole = [
+            path for path in paths if not _is_of_incomplete(path, lacking, arguments)
+        ]
         completed, added = _merged(arguments, grounded.arguments, whole)
         notes = _contradictions(arguments, grounded, query)
         event = {"event": "memory_tool_call", "tool": name, "added": added}
@@ -84,7 +101,9 @@ class Checked:
     notes: list[str]
     """Contradictions with memory, one line each."""
     offered: dict[str, str] = field(default_factory=dict)
-    """Values that the user did not say, and who said them; they are not among the arguments."""
+    """Values that the user did not say, and who said them; they are not among the
+    arguments.
+    """
     sources: dict[str, str] = field(default_factory=dict)
     """The words from which each value of memory was taken, and their message."""
 
@@ -92,7 +111,9 @@ class Checked:
 def _merged(
     arguments: Arguments, grounded: Arguments, paths: Sequence[tuple[str, ...]]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The agent's arguments, completed at every level, and the names of those that were added."""
+    """The agent's arguments, completed at every level, and the names of those that were
+    added.
+    """
     merged, added = dict(arguments), []
     for name, value in grounded.items():
         below = [path[1:] for path in paths if path[0] == name]
@@ -101,17 +122,26 @@ def _merged(
             merged[name] = value
             added.append(slot_name([name]))
         elif isinstance(present, Mapping) and isinstance(value, Mapping):
-            merged[name], parts = _merged(present, value, [path for path in below if path])
+            merged[name], parts = _merged(
+                present, value, [path for path in below if path]
+            )
             added += [f"{slot_name([name])}.{part}" for part in parts]
     return merged, added
 
 
-def _contradictions(arguments: Arguments, grounded: GroundedCall, query: str) -> dict[str, str]:
-    """A note for each slot that differs from memory, unless the request itself states its value."""
+def _contradictions(
+    arguments: Arguments, grounded: GroundedCall, query: str
+) -> dict[str, str]:
+    """A note for each slot that differs from memory, unless the request itself states
+    its value.
+    """
     notes = {}
     for slot, sources in _by_slot(grounded).items():
         path = slot_path(slot)
-        value, remembered = value_at(arguments, path), value_at(grounded.arguments, path)
+        value, remembered = (
+            value_at(arguments, path),
+            value_at(grounded.arguments, path),
+        )
         if value is None or _same(value, remembered):
             continue
         texts = [query, " ".join(source.text for source in sources)]
@@ -136,18 +166,25 @@ def _by_slot(grounded: GroundedCall) -> dict[str, list[Grounding]]:
 
 def _cited(source: Grounding) -> str:
     ids = source.message_ids or source.record_ids
-    return ", ".join([as_data(source.text), *(map(plain_id, ids) if ids else ["the request"])])
+    return ", ".join(
+        [as_data(source.text), *(map(plain_id, ids) if ids else ["the request"])]
+    )
 
 
 def _is_of_incomplete(
     path: tuple[str, ...], lacking: Sequence[tuple[str, ...]], arguments: Arguments
 ) -> bool:
-    """True for a part of a list, or of an object that the agent left out, which lacks another part.
+    """True for a part of a list, or of an object that the agent left out, which lacks
+    another part.
 
     It would be sent incomplete.
     """
     outer = [path[:place] for place in range(1, len(path))]
-    added = [one for one in outer if path[len(one)].isdigit() or value_at(arguments, one) is None]
+    added = [
+        one
+        for one in outer
+        if path[len(one)].isdigit() or value_at(arguments, one) is None
+    ]
     return any(other[: len(one)] == one for one in added for other in lacking)
 
 
@@ -158,19 +195,24 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def ask_human(name: str, question: Mapping[str, Any]) -> Checked | None:
-    """Interrupt: True approves, a mapping replaces arguments, anything else stops the call."""
+    """Interrupt: True approves, a mapping replaces arguments, anything else stops the
+    call.
+    """
     answer = interrupt({"tool": name, **question})
     if isinstance(answer, Mapping):
         return Checked({**question["arguments"], **answer}, [])
     return Checked(question["arguments"], []) if answer is True else None
 
 
-async def once(check: Callable[[], Coroutine[Any, Any, Checked]], blocking: bool) -> Question:
+async def once(
+    check: Callable[[], Coroutine[Any, Any, Checked]], blocking: bool
+) -> Question:
     """The question for a human about a call, computed only once.
 
-    A resumed graph runs the tool's node again, perhaps in another process. The model might then
-    answer differently or not at all, and a call that a human has refused would run. So the
-    question is saved, and streamed, with the node's other results; the interrupt holds the same.
+    A resumed graph runs the tool's node again, perhaps in another process. The model
+    might then answer differently or not at all, and a call that a human has refused
+    would run. So the question is saved, and streamed, with the node's other results;
+    the interrupt holds the same.
     """
 
     def question() -> Question:
@@ -180,7 +222,9 @@ async def once(check: Callable[[], Coroutine[Any, Any, Checked]], blocking: bool
         return _question_of(await check())
 
     saved: Any = task(name="memory_grounding")
-    found: Question = saved(question)().result() if blocking else await saved(aquestion)()
+    found: Question = (
+        saved(question)().result() if blocking else await saved(aquestion)()
+    )
     return found
 
 
@@ -194,7 +238,10 @@ def _question_of(checked: Checked) -> Question:
 
 def refused(name: str, call_id: str | None) -> ToolMessage:
     """The answer that the model gets when a human has stopped the call."""
-    text = "The user did not agree to this call, since it contradicts what they said before. Ask."
+    text = (
+        "The user did not agree to this call, since it contradicts what they said "
+        "before. Ask."
+    )
     return ToolMessage(text, name=name, tool_call_id=call_id or "", status="error")
 
 
@@ -218,9 +265,13 @@ def with_notes(answer: Any, notes: Sequence[str]) -> Any:
 
 
 def marked(answer: Any, tool: BaseTool | None) -> Any:
-    """The tool's answer; if it hands over to another agent, with the mark that the tool carries."""
+    """The tool's answer; if it hands over to another agent, with the mark that the tool
+    carries.
+    """
     marks = {
-        key: value for key, value in ((tool and tool.metadata) or {}).items() if key in HANDOFF
+        key: value
+        for key, value in ((tool and tool.metadata) or {}).items()
+        if key in HANDOFF
     }
     update = answer.update if marks and isinstance(answer, Command) else None
     messages = update.get("messages") if isinstance(update, Mapping) else None

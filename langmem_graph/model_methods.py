@@ -1,4 +1,6 @@
-"""The methods of `UserMemory` that may call a model: recall, grounding, and extraction."""
+"""The methods of `UserMemory` that may call a model: recall, grounding, and
+extraction.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 
 
 class ModelMethods(UserMethods):
-    """Base of `UserMemory`: what is recalled, filled in, read, and what reading would cost."""
+    """Base of `UserMemory`: what is recalled, filled in, read, and what reading would
+    cost.
+    """
 
     @traced
     def recall(
@@ -38,30 +42,38 @@ class ModelMethods(UserMethods):
         on_event: "OnEvent | None" = None,
         where: Where | None = None,
     ) -> Recall:
-        """What a model should see before it answers `query`: a quoted context and its evidence.
+        """What a model should see before it answers `query`: a quoted context and its
+        evidence.
 
         Args:
-            query: usually the user's last message; a time in it is compared with the schedule.
+            query: usually the user's last message; a time in it is compared with the
+                schedule.
             k: messages to consider; default `Settings.context.k`.
             max_tokens: budget of the context; default `Settings.context.max_tokens`.
-            in_view: ids or texts of messages that the model sees anyway; they are not quoted.
-            mode: `fast` searches once and calls no model. `auto` and `reason` chain backwards over
-                memory and ask what an act could cause: mostly 1 to 5 calls, at most
-                `Settings.reasoning.max_calls`; `auto` makes none for small talk and vague turns.
-            at: when it is asked, which gives "tomorrow" and "next" their meaning; default now.
-            on_event: called with each step of reasoning as it happens, in the memory's own thread:
-                it must return soon, and must not call this memory.
+            in_view: ids or texts of messages that the model sees anyway; they are not
+                quoted.
+            mode: `fast` searches once and calls no model. `auto` and `reason` chain
+                backwards over memory and ask what an act could cause: mostly 1 to 5
+                calls, at most `Settings.reasoning.max_calls`; `auto` makes none for
+                small talk and vague turns.
+            at: when it is asked, which gives "tomorrow" and "next" their meaning;
+                default now.
+            on_event: called with each step of reasoning as it happens, in the memory's
+                own thread: it must return soon, and must not call this memory.
             where: only what passes this filter, such as `{"project": "atlas"}`; see
                 docs/scopes.md.
 
-        Shared rooms are left out where they may not be read or fail: `report.warnings` says so.
+        Shared rooms are left out where they may not be read or fail: `report.warnings`
+        says so.
 
         Returns:
-            `context` (empty when nothing was found), `evidence` best first, and a `report` of
-            status, cost and milliseconds; with reasoning also its outcome, facts and `trace`.
+            `context` (empty when nothing was found), `evidence` best first, and a
+            `report` of status, cost and milliseconds; with reasoning also its outcome,
+            facts and `trace`.
 
         Raises:
-            InvalidInputError: an empty query, an unusable option, or no model for the mode.
+            InvalidInputError: an empty query, an unusable option, or no model for the
+                mode.
         """
         request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
         if mode == "fast":
@@ -85,7 +97,11 @@ class ModelMethods(UserMethods):
     ) -> Recall:
         """Async twin of `recall`."""
         if mode == "fast":
-            limits: dict[str, Any] = {"k": k, "max_tokens": max_tokens, "in_view": in_view}
+            limits: dict[str, Any] = {
+                "k": k,
+                "max_tokens": max_tokens,
+                "in_view": in_view,
+            }
             call = partial(self.recall, query, at=at, where=where, **limits)
             return await in_thread_of(self.id, call)
         request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
@@ -99,7 +115,9 @@ class ModelMethods(UserMethods):
             return recalled
 
     def _reasoning(self, mode: RecallMode) -> "Pipelines":
-        return self._with_model(f"recall(mode={mode!r})", "Without one there is mode='fast'.")
+        return self._with_model(
+            f"recall(mode={mode!r})", "Without one there is mode='fast'."
+        )
 
     @traced
     def ground(
@@ -115,33 +133,48 @@ class ModelMethods(UserMethods):
     ) -> "GroundedCall":
         """Fill a tool call's arguments from memory, each with where it comes from.
 
-        A value is sent where it stands in the request or in what the user said, or where code can
-        derive it from there. What others said is `offered`.
+        A value is sent where it stands in the request or in what the user said, or
+        where code can derive it from there. What others said is `offered`.
 
         Args:
-            tool: a LangChain tool, pydantic model, OpenAI function or JSON schema with a title; or
-                a list of these to choose from.
-            request: what the user asks for, such as "book that flight with my usual seat".
-            policy: of an optional argument whose value is not sent: `flag` warns, `drop` is silent,
-                `ask` names it as missing. What the model chose itself is sent under `flag` alone.
-            trust: whose messages count like the user's: of `user`, `assistant`, `tool`, `import`.
-            model_may_choose: arguments whose value the model may choose itself, such as `insured`,
-                `guest.vip` or, of one tool of several, `book_flight.insured`.
+            tool: a LangChain tool, pydantic model, OpenAI function or JSON schema with
+                a title; or a list of these to choose from.
+            request: what the user asks for, such as "book that flight with my usual
+                seat".
+            policy: of an optional argument whose value is not sent: `flag` warns,
+                `drop` is silent, `ask` names it as missing. What the model chose itself
+                is sent under `flag` alone.
+            trust: whose messages count like the user's: of `user`, `assistant`, `tool`,
+                `import`.
+            model_may_choose: arguments whose value the model may choose itself, such as
+                `insured`, `guest.vip` or, of one tool of several,
+                `book_flight.insured`.
             at: when it is asked; default now.
             where: fill it from what passes this filter alone; see docs/scopes.md.
 
-        What others wrote in shared rooms counts as `import`: it is offered, with room and author.
+        What others wrote in shared rooms counts as `import`: it is offered, with room
+        and author.
 
         Returns:
-            Schema-valid arguments, their grounding, and what is `missing`. 1 or 2 model calls, each
-            of which is repeated once where its answer cannot be used.
+            Schema-valid arguments, their grounding, and what is `missing`. 1 or 2 model
+            calls, each of which is repeated once where its answer cannot be used.
 
         Raises:
-            InvalidInputError: an unusable tool, request or option, or a memory without a model.
+            InvalidInputError: an unusable tool, request or option, or a memory without
+                a model.
         """
-        options = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}
-        pipelines, services = self._with_model("ground"), self._along().within(parsed(where))
-        return pipelines.loop.run(pipelines.ground(self.id, tool, request, at, options, services))
+        options = {
+            "policy": policy,
+            "trust": trust,
+            "model_may_choose": model_may_choose,
+        }
+        pipelines, services = (
+            self._with_model("ground"),
+            self._along().within(parsed(where)),
+        )
+        return pipelines.loop.run(
+            pipelines.ground(self.id, tool, request, at, options, services)
+        )
 
     async def aground(
         self,
@@ -155,7 +188,11 @@ class ModelMethods(UserMethods):
         where: Where | None = None,
     ) -> "GroundedCall":
         """Async twin of `ground`."""
-        options = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}
+        options = {
+            "policy": policy,
+            "trust": trust,
+            "model_may_choose": model_may_choose,
+        }
         pipelines, within = self._with_model("ground"), parsed(where)
         with span("ground", self.id) as noting:
             services = (await in_thread(self._along)).within(within)
@@ -165,31 +202,38 @@ class ModelMethods(UserMethods):
             return call
 
     def flush_forecast(self) -> FlushForecast:
-        """What `flush` would read now, and about how many calls and tokens it would take.
+        """What `flush` would read now, and about how many calls and tokens it would
+        take.
 
-        No model is called or needed, and nothing is read in the background because of it. 10,000
-        messages take 1.5 s (`python -m benchmarks.backlog`, on two cores).
+        No model is called or needed, and nothing is read in the background because of
+        it. 10,000 messages take 1.5 s (`python -m benchmarks.backlog`, on two cores).
         """
         from langmem_graph.extraction.forecast_flush import forecast
 
-        finds_causes = self._pipelines is None or self._pipelines.extraction.deps.causal is not None
+        finds_causes = (
+            self._pipelines is None
+            or self._pipelines.extraction.deps.causal is not None
+        )
         return forecast(self._services, self.id, finds_causes=finds_causes)
 
     aflush_forecast = twin(flush_forecast)
 
     @traced
     def flush(self, on_progress: OnProgress | None = None) -> FlushReport:
-        """Run extraction on all pending messages and report what became of them and its cost.
+        """Run extraction on all pending messages and report what became of them and its
+        cost.
 
-        Without a model the status is `no_model`. What could not be extracted stays pending. An
-        interrupt from the keyboard ends the flush; the batch that was being read stays pending.
+        Without a model the status is `no_model`. What could not be extracted stays
+        pending. An interrupt from the keyboard ends the flush; the batch that was being
+        read stays pending.
 
         Args:
-            on_progress: called with a `FlushProgress` after each batch, and after each round of
-                causes, topics and profile at the end, in the memory's own thread: it must return
-                soon, and must not call this memory. Where it returns False or raises
-                an error, the flush stops with the status `partial`, and background extraction of
-                this user waits for new messages. Another flush goes on where this one stopped.
+            on_progress: called with a `FlushProgress` after each batch, and after each
+                round of causes, topics and profile at the end, in the memory's own
+                thread: it must return soon, and must not call this memory. Where it
+                returns False or raises an error, the flush stops with the status
+                `partial`, and background extraction of this user waits for new
+                messages. Another flush goes on where this one stopped.
         """
         self._check_writable("flush")
         if self._pipelines is None:
@@ -209,23 +253,30 @@ class ModelMethods(UserMethods):
             return report
 
     def flush_soon(self) -> None:
-        """Run extraction in the background, as nodes and middleware do; `add` itself does not."""
+        """Run extraction in the background, as nodes and middleware do; `add` itself
+        does not.
+        """
         if self._pipelines is not None and not self._services.read_only:
             self._pipelines.worker.notify(self.id)
 
     def drain(self, timeout: float | None = None) -> bool:
-        """Wait until background extraction has caught up; False after `timeout` seconds.
+        """Wait until background extraction has caught up; False after `timeout`
+        seconds.
 
         Turns that are too few for a batch are not due; `flush` processes them too.
         """
         self._check_writable("drain")
         if self._pipelines is None:
             return True
-        return self._pipelines.loop.run(self._pipelines.worker.drained(self.id, timeout))
+        return self._pipelines.loop.run(
+            self._pipelines.worker.drained(self.id, timeout)
+        )
 
     async def adrain(self, timeout: float | None = None) -> bool:
         """Async twin of `drain`."""
         self._check_writable("drain")
         if self._pipelines is None:
             return True
-        return await self._pipelines.loop.arun(self._pipelines.worker.drained(self.id, timeout))
+        return await self._pipelines.loop.arun(
+            self._pipelines.worker.drained(self.id, timeout)
+        )

@@ -1,4 +1,6 @@
-"""`Pipelines`: extraction, reasoning and grounding with a memory's model, on one event loop."""
+"""`Pipelines`: extraction, reasoning and grounding with a memory's model, on one event
+loop.
+"""
 
 import asyncio
 import logging
@@ -9,7 +11,11 @@ from typing import Any, Self, cast
 
 from langmem_graph.causal.scorers import CausalScorer, create_causal_scorer
 from langmem_graph.errors import LangMemGraphError, for_log
-from langmem_graph.extraction.flush import BackgroundWorker, ExtractionRunner, ProgressReporter
+from langmem_graph.extraction.flush import (
+    BackgroundWorker,
+    ExtractionRunner,
+    ProgressReporter,
+)
 from langmem_graph.grounding.graph import GroundingRunner, grounding_request
 from langmem_graph.ids_and_times import to_utc
 from langmem_graph.llm.chat_models import as_chat_model
@@ -25,13 +31,17 @@ _log = logging.getLogger(__name__)
 
 
 class Pipelines:
-    """The runners of the extraction, reasoning and grounding graphs, and the background worker.
+    """The runners of the extraction, reasoning and grounding graphs, and the background
+    worker.
 
-    Their coroutines run on `loop`, with its `run` or `arun`: a caller who is cancelled ends them.
-    `model` is a chat model or its name; without a `causal` scorer no causes are looked for.
+    Their coroutines run on `loop`, with its `run` or `arun`: a caller who is cancelled
+    ends them. `model` is a chat model or its name; without a `causal` scorer no causes
+    are looked for.
     """
 
-    def __init__(self, services: Services, model: Any, causal: CausalScorer | None) -> None:
+    def __init__(
+        self, services: Services, model: Any, causal: CausalScorer | None
+    ) -> None:
         self.loop = LoopThread("langmem-graph")
         self.model = as_chat_model(model)
         self.extraction = ExtractionRunner(services, self.model, causal)
@@ -42,16 +52,23 @@ class Pipelines:
         self._expiring: Future[None] | None = None
         if services.read_only:
             return
-        services.on_opened = self.worker.notify  # an earlier process may have left work due
+        # an earlier process may have left work due
+        services.on_opened = self.worker.notify
         if services.keep_days != KeepDays():
             self.expire_daily()
 
     @classmethod
     def open(cls, services: Services, model: Any, causal: CausalScorer | str) -> Self:
-        """Make the pipelines, with a scorer or its name; on failure close the services."""
+        """Make the pipelines, with a scorer or its name; on failure close the
+        services.
+        """
         try:
             if isinstance(causal, str):
-                named = create_causal_scorer(cast(Any, causal)) if causal != "none" else None
+                named = (
+                    create_causal_scorer(cast(Any, causal))
+                    if causal != "none"
+                    else None
+                )
                 return cls(services, model, named)
             return cls(services, model, causal)
         except BaseException:
@@ -59,7 +76,9 @@ class Pipelines:
             raise
 
     def expire_daily(self) -> None:
-        """Delete what is older than it is to be kept, of all users: now, and once a day."""
+        """Delete what is older than it is to be kept, of all users: now, and once a
+        day.
+        """
         if self._expiring is not None:
             self._expiring.cancel()
         self._expiring = self.loop.submit(self.worker.expire_daily())
@@ -73,7 +92,9 @@ class Pipelines:
             self.loop.run(self._leave(user_id))
             raise
 
-    async def aflush(self, user_id: str, on_progress: OnProgress | None = None) -> FlushReport:
+    async def aflush(
+        self, user_id: str, on_progress: OnProgress | None = None
+    ) -> FlushReport:
         """Async twin of `flush`."""
         reporter = ProgressReporter(on_progress)
         return await self.loop.arun(self._flush(user_id, reporter))
@@ -97,7 +118,9 @@ class Pipelines:
         services: Services,
     ) -> GroundedCall:
         """Run the grounding graph; it reads with these services."""
-        now = (datetime.now(UTC) if at is None else to_utc(at)).isoformat(timespec="minutes")
+        now = (datetime.now(UTC) if at is None else to_utc(at)).isoformat(
+            timespec="minutes"
+        )
         state = await in_thread(grounding_request, tool, request, now=now, **options)
         state["warnings"] = [*state["warnings"], *services.refused]
         return await self.grounding.over(services).ground(user_id, state)
@@ -109,9 +132,13 @@ class Pipelines:
             if users and not self.loop.is_foreign:
                 self.loop.run(self._finish(users), until - monotonic())
         except (TimeoutError, LangMemGraphError) as error:
-            _log.warning("background extraction did not finish and stays due: %s", for_log(error))
+            _log.warning(
+                "background extraction did not finish and stays due: %s", for_log(error)
+            )
         finally:
             self.loop.close(until - monotonic())
 
     async def _finish(self, users: list[str]) -> None:
-        await asyncio.gather(*(self.extraction.flush(user_id, force=True) for user_id in users))
+        await asyncio.gather(
+            *(self.extraction.flush(user_id, force=True) for user_id in users)
+        )

@@ -1,4 +1,5 @@
-"""What an application wants memory to look for, to keep in a form of its own, and never to keep.
+"""What an application wants memory to look for, to keep in a form of its own, and never
+to keep.
 
 `redact` takes that out of what is stored, before it is stored.
 """
@@ -14,7 +15,9 @@ from langmem_graph.schemas import FrozenModel, Message, Record
 from langmem_graph.settings import Options
 
 Redact = Callable[[str], str]
-"""An application's function: a text without what must not be stored, such as card numbers."""
+"""An application's function: a text without what must not be stored, such as card
+numbers.
+"""
 _IDS = frozenset(
     "record_id message_ids source_message_ids supporting_ids supersedes refines".split()
 )
@@ -31,25 +34,37 @@ class Reading(Options):
             severe: bool = False
 
 
-        Memory("./memory", model=model, reading=Reading(schemas=[Allergy], never="anything sexual"))
+        reading = Reading(schemas=[Allergy], never="anything sexual")
+        Memory("./memory", model=model, reading=reading)
         ```
     """
 
-    example = 'Reading(instructions="what they cannot eat", schemas=[Allergy], never="religion")'
+    example = (
+        'Reading(instructions="what they cannot eat", schemas=[Allergy], '
+        'never="religion")'
+    )
 
     instructions: str = Field("", max_length=2_000)
     """What it should look for, in plain words."""
     schemas: tuple[type[BaseModel], ...] = Field((), max_length=20)
-    """Forms that it fills, such as `Allergy`; `user.records_of(Allergy)` gives what it filled."""
+    """Forms that it fills, such as `Allergy`; `user.records_of(Allergy)` gives what it
+    filled.
+    """
     never: str = Field("", max_length=2_000)
-    """What it is told never to write down. It is a rule for a model: `redact` is certain."""
+    """What it is told never to write down. It is a rule for a model: `redact` is
+    certain.
+    """
 
     @field_validator("schemas")
     @classmethod
-    def _named_differently(cls, given: tuple[type[BaseModel], ...]) -> tuple[type[BaseModel], ...]:
+    def _named_differently(
+        cls, given: tuple[type[BaseModel], ...]
+    ) -> tuple[type[BaseModel], ...]:
         names = {one.__name__ for one in given}
         if len(names) < len(given) or not all(name.isascii() for name in names):
-            raise ValueError("each form needs a name of its own, of ASCII letters and digits")
+            raise ValueError(
+                "each form needs a name of its own, of ASCII letters and digits"
+            )
         return given
 
     def form(self, name: str, filled: str) -> dict[str, dict[str, Any]]:
@@ -80,7 +95,10 @@ def check_reading(given: object) -> None:
     """Raise for what is neither of both."""
     if not (given is None or isinstance(given, Reading)):
         check_function(
-            "reading, where it is no Reading(),", given, "user", f"reading={Reading.example}"
+            "reading, where it is no Reading(),",
+            given,
+            "user",
+            f"reading={Reading.example}",
         )
 
 
@@ -89,7 +107,8 @@ def reading_of(given: Readings | None, user_id: str) -> Reading:
     found = given if given is None or isinstance(given, Reading) else given(user_id)
     if not isinstance(found, Reading | None):
         raise InvalidInputError(
-            f"reading must give a Reading() or None, not {found!r}. As in {Reading.example}"
+            f"reading must give a Reading() or None, not {found!r}. As in "
+            f"{Reading.example}"
         )
     return found or Reading()
 
@@ -98,7 +117,9 @@ Form = TypeVar("Form", bound=BaseModel)
 
 
 class TypedRecord(FrozenModel, Generic[Form]):
-    """What a record says in a form of the application's, and the record, with its sources."""
+    """What a record says in a form of the application's, and the record, with its
+    sources.
+    """
 
     data: Form
     record: Record
@@ -108,7 +129,8 @@ def redacted_text(text: str, redact: Redact | None) -> str:
     """The text that may be stored.
 
     Raises:
-        InvalidInputError: `redact` failed, or left no text; the error does not quote the text.
+        InvalidInputError: `redact` failed, or left no text; the error does not quote
+            the text.
     """
     if redact is None:
         return text
@@ -119,7 +141,9 @@ def redacted_text(text: str, redact: Redact | None) -> str:
             f"redact failed: {type(error).__name__}; nothing is stored"
         ) from None
     if not isinstance(left, str) or not left.strip():
-        raise InvalidInputError("redact left no text; it must return what may be stored")
+        raise InvalidInputError(
+            "redact left no text; it must return what may be stored"
+        )
     return left
 
 
@@ -144,7 +168,9 @@ def redacted_record(row: object, redact: Redact | None) -> object:
         return row.model_copy(update=texts)
     if not isinstance(row, Mapping):
         return row
-    return {key: one if key in _IDS else _redacted(one, redact) for key, one in row.items()}
+    return {
+        key: one if key in _IDS else _redacted(one, redact) for key, one in row.items()
+    }
 
 
 def _redacted(value: Any, redact: Redact) -> Any:
@@ -153,4 +179,6 @@ def _redacted(value: Any, redact: Redact) -> Any:
         return redacted_text(value, redact) if value.strip() else value
     if isinstance(value, Mapping):
         return {key: _redacted(one, redact) for key, one in value.items()}
-    return [_redacted(one, redact) for one in value] if isinstance(value, list) else value
+    return (
+        [_redacted(one, redact) for one in value] if isinstance(value, list) else value
+    )

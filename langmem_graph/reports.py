@@ -1,4 +1,6 @@
-"""The reports of changes, of adding, extracting, model calls, forgetting, erasing and checking."""
+"""The reports of changes, of adding, extracting, model calls, forgetting, erasing and
+checking.
+"""
 
 from collections.abc import Callable
 from datetime import date, datetime
@@ -26,7 +28,8 @@ class RejectedMessage(FrozenModel):
 
 
 class AddReport(FrozenModel):
-    """What happened to each message of one `add` call; every message is in exactly one list.
+    """What happened to each message of one `add` call; every message is in exactly one
+    list.
 
     `stored`, `already_known` and `renamed` together are acknowledged: they are on disk.
     """
@@ -36,14 +39,19 @@ class AddReport(FrozenModel):
     renamed: list[RenamedMessage] = Field(default_factory=list)
     rejected: list[RejectedMessage] = Field(default_factory=list)
     forgotten: list[str] = Field(default_factory=list)
-    """Ids of messages that were forgotten or have expired, or, of `given_before`, were erased: a
-    conversation that is sent again (`whole_conversation`) does not undo that."""
+    """Ids of messages that were forgotten or have expired, or, of `given_before`, were
+    erased: a conversation that is sent again (`whole_conversation`) does not undo that.
+    """
     not_yet_embedded: list[str] = Field(default_factory=list)
-    """Ids of stored messages that are found by their words only, until they are embedded."""
+    """Ids of stored messages that are found by their words only, until they are
+    embedded.
+    """
     dropped: dict[str, int] = Field(default_factory=dict)
-    """How many content blocks of each type were not stored, because they hold no text. Of messages
-    that are sent again they are not counted again; of one that has nothing else, and is therefore
-    not known again, as far as it has an id or a later one is known."""
+    """How many content blocks of each type were not stored, because they hold no text.
+    Of messages that are sent again they are not counted again; of one that has nothing
+    else, and is therefore not known again, as far as it has an id or a later one is
+    known.
+    """
     warnings: list[str] = Field(default_factory=list)
     mode: Literal["retrieval"] = "retrieval"
     """`retrieval`: the messages were stored; no record was extracted from them yet."""
@@ -59,11 +67,15 @@ class RejectedRecord(FrozenModel):
 
 
 class RecordsReport(FrozenModel):
-    """What happened to each record of one `add_records` call; each is in exactly one list."""
+    """What happened to each record of one `add_records` call; each is in exactly one
+    list.
+    """
 
     stored: list[str] = Field(default_factory=list)
     already_known: list[str] = Field(default_factory=list)
-    """Ids of records that state the same already, to which the new sources were added."""
+    """Ids of records that state the same already, to which the new sources were
+    added.
+    """
     rejected: list[RejectedRecord] = Field(default_factory=list)
     not_yet_embedded: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
@@ -71,7 +83,9 @@ class RecordsReport(FrozenModel):
 
 
 class ExtractionCounts(FrozenModel):
-    """What extraction did with messages and with the records that the model proposed."""
+    """What extraction did with messages and with the records that the model
+    proposed.
+    """
 
     read: int = 0
     """Messages whose extraction is done."""
@@ -84,9 +98,13 @@ class ExtractionCounts(FrozenModel):
     refused: int = 0
     """Proposals that cannot be stored as records."""
     refused_changes: int = 0
-    """Proposed changes of older records whose evidence failed a check; see `reasons`."""
+    """Proposed changes of older records whose evidence failed a check; see
+    `reasons`.
+    """
     held: int = 0
-    """Changes that were not carried out, because one message would let many records end."""
+    """Changes that were not carried out, because one message would let many records
+    end.
+    """
     given_up: int = 0
     """Messages for which the model never gave a usable answer; they remain stored."""
     causes: int = 0
@@ -101,8 +119,9 @@ class FlushReport(ExtractionCounts, ModelUsage):
     """The result of extraction and its cost."""
 
     status: Literal["ok", "partial", "no_model"] = "ok"
-    """`partial`: some messages could not be extracted and stay pending, or the flush was stopped.
-    `no_model`: the memory has no model."""
+    """`partial`: some messages could not be extracted and stay pending, or the flush
+    was stopped. `no_model`: the memory has no model.
+    """
     pending: int = 0
     """Messages whose extraction is not done."""
     tokens_exact: bool = True
@@ -116,7 +135,9 @@ class FlushForecast(FrozenModel):
     """
 
     messages: int = 0
-    """Messages that the flush would read; without those that a running extraction reads now."""
+    """Messages that the flush would read; without those that a running extraction reads
+    now.
+    """
     turns: int = 0
     """Completed turns among them: a user's message with the assistant's answer."""
     sessions: int = 0
@@ -124,17 +145,23 @@ class FlushForecast(FrozenModel):
     calls_low: int = 0
     """One call for each batch."""
     calls_high: int = 0
-    """Also second calls for some batches, the halving of batches with too much to tell, and the
-    calls for causes, topics and profile. Repetitions after unusable answers are not foreseen."""
+    """Also second calls for some batches, the halving of batches with too much to tell,
+    and the calls for causes, topics and profile. Repetitions after unusable answers are
+    not foreseen.
+    """
     input_tokens: int = 0
     output_tokens: int = 0
     tokens_exact: bool = True
-    """False where the tokens of the messages themselves are estimated too: there is no table."""
+    """False where the tokens of the messages themselves are estimated too: there is no
+    table.
+    """
     milliseconds: float = 0.0
 
 
 class FlushProgress(FrozenModel):
-    """How far a flush has come, after a batch or a round at its end; counts are of this flush."""
+    """How far a flush has come, after a batch or a round at its end; counts are of this
+    flush.
+    """
 
     read: int
     """Messages whose extraction is done."""
@@ -164,13 +191,19 @@ class ForgetReport(FrozenModel):
     files: int = 0
     """Topic tracks and profile that cited deleted records; they are written anew."""
     read_again: int = 0
-    """Remaining messages that are pending again, because a record made of them was deleted."""
+    """Remaining messages that are pending again, because a record made of them was
+    deleted.
+    """
     traces_left: bool = False
-    """Deleted words may still be in files: of a log or of tables that others use, or large ones."""
+    """Deleted words may still be in files: of a log or of tables that others use, or
+    large ones.
+    """
 
 
 class ExpiryReport(FrozenModel):
-    """What of one user was deleted for good, since it is older than it is to be kept."""
+    """What of one user was deleted for good, since it is older than it is to be
+    kept.
+    """
 
     user_id: str
     is_shared: bool = False
@@ -208,7 +241,9 @@ class MessageUse(FrozenModel):
 
 
 class Edge(FrozenModel):
-    """A link between two records: `semantic` (no direction), or `causal` (source to target)."""
+    """A link between two records: `semantic` (no direction), or `causal` (source to
+    target).
+    """
 
     source: str
     target: str
@@ -217,14 +252,18 @@ class Edge(FrozenModel):
 
 
 class Neighbourhood(FrozenModel):
-    """A record, those around it, and the edges between them; the record itself comes first."""
+    """A record, those around it, and the edges between them; the record itself comes
+    first.
+    """
 
     records: list[Record] = Field(default_factory=list)
     edges: list[Edge] = Field(default_factory=list)
 
 
 class Comparison(FrozenModel):
-    """What held at one of two times only; of each list the first 500 records, the oldest first."""
+    """What held at one of two times only; of each list the first 500 records, the
+    oldest first.
+    """
 
     added: list[Record] = Field(default_factory=list)
     ended: list[Record] = Field(default_factory=list)
@@ -233,8 +272,9 @@ class Comparison(FrozenModel):
     kept_count: int = 0
     """Records that held at both times."""
     forgotten_messages: int = 0
-    """Messages that were stored between the two times and forgotten since; only a number is left,
-    and the newest count once something is stored after them."""
+    """Messages that were stored between the two times and forgotten since; only a
+    number is left, and the newest count once something is stored after them.
+    """
     forgotten_records: int = 0
 
 
@@ -337,8 +377,8 @@ class UsageLine(FrozenModel):
 class Usage(FrozenModel):
     """What model calls cost, by day and purpose.
 
-    It is counted from the log of calls, which keeps the latest 10,000 of a user. The calls that
-    read a message are forgotten with it.
+    It is counted from the log of calls, which keeps the latest 10,000 of a user. The
+    calls that read a message are forgotten with it.
     """
 
     lines: list[UsageLine] = Field(default_factory=list)
@@ -360,7 +400,9 @@ class Usage(FrozenModel):
 
 
 class UserSummary(FrozenModel):
-    """How much the memory of one user, or a shared room, holds, and what of it is due."""
+    """How much the memory of one user, or a shared room, holds, and what of it
+    is due.
+    """
 
     user_id: str
     """Of a shared room its name."""
@@ -374,11 +416,13 @@ class UserSummary(FrozenModel):
     to_embed: int
     """Texts that have no vector yet."""
     to_read: int
-    """Messages that no model has read yet. In a memory without a model these are all, and none of
-    them waits for anything."""
+    """Messages that no model has read yet. In a memory without a model these are all,
+    and none of them waits for anything.
+    """
     oldest_due: datetime | None
-    """When the oldest message was stored that has to be embedded or read; without a model, the
-    oldest of all."""
+    """When the oldest message was stored that has to be embedded or read; without a
+    model, the oldest of all.
+    """
 
 
 class HistoryEntry(FrozenModel):
@@ -394,7 +438,9 @@ class HistoryEntry(FrozenModel):
     before: dict[str, Any] | None = None
     """The fields that changed, as they were; None when the record was made."""
     relation: ChangeRelation | None = None
-    """What a message did to the record; None where no message is known to have changed it."""
+    """What a message did to the record; None where no message is known to have changed
+    it.
+    """
     message_id: str | None = None
     quote: str | None = None
     """Its words that made the change; empty for a change made by hand."""

@@ -1,4 +1,6 @@
-"""What recall, reasoning and grounding give back: facts, reasons, filled calls, what they cost."""
+"""What recall, reasoning and grounding give back: facts, reasons, filled calls, what
+they cost.
+"""
 
 from datetime import date, datetime
 from typing import Any, Literal
@@ -12,10 +14,13 @@ Relation = Literal["semantic", "temporal", "causal", "entity"]
 SearchBy = Literal["message", "session"]
 """What a search ranks: messages, or sessions, each represented by its best message."""
 RecallMode = Literal["fast", "auto", "reason"]
-"""`fast` calls no model; `auto` reasons where the words ask for something, `reason` always."""
+"""`fast` calls no model; `auto` reasons where the words ask for something, `reason`
+always.
+"""
 GoalStatus = Literal["grounded", "partial", "conflict", "exhausted", "budget"]
-"""How reasoning ended: all found; some found; facts that contradict each other; nothing found;
-or calls, tokens or time were used up."""
+"""How reasoning ended: all found; some found; facts that contradict each other; nothing
+found; or calls, tokens or time were used up.
+"""
 
 
 class ModelUsage(FrozenModel):
@@ -39,11 +44,15 @@ class RecallReport(ModelUsage):
     status: Literal["ok", "degraded"] = "ok"
     warnings: list[str] = Field(default_factory=list)
     considered: int = 0
-    """How many of the first `k` there were: messages, or with reasoning messages and records."""
+    """How many of the first `k` there were: messages, or with reasoning messages and
+    records.
+    """
     quoted: int = 0
     """How many of them the context quotes within the token budget."""
     near_misses: dict[str, str] = Field(default_factory=dict)
-    """Without reasoning: ids of messages that are nearly quoted, with the reason and signals."""
+    """Without reasoning: ids of messages that are nearly quoted, with the reason and
+    signals.
+    """
     context_tokens: int = 0
     tokens_exact: bool = False
     """False where the count is a (safe, high) estimate."""
@@ -66,7 +75,9 @@ class Fact(Labelled):
     attribute: str | None = None
     confirmation: str = ""
     origin: Origin = "user"
-    """Whose words it is; of a record, the weakest origin of the messages that carry it."""
+    """Whose words it is; of a record, the weakest origin of the messages that
+    carry it.
+    """
     day: date | None = None
     """The day on which what it states takes place, where that is known."""
     likeness: float = 0.0
@@ -83,22 +94,29 @@ class Grounding(FrozenModel):
     """Where one argument of a tool call comes from."""
 
     type: Literal["explicit", "derived", "inferred", "default"]
-    """`explicit`: it stands in a source. `derived`: code derived it from one. `inferred`: chosen by
-    the model, where the application lets it. `default`: from the tool's schema."""
+    """`explicit`: it stands in a source. `derived`: code derived it from one.
+    `inferred`: chosen by the model, where the application lets it. `default`: from the
+    tool's schema.
+    """
     derivation: str = ""
-    """Of a derived value, how: `date`, `number`, `unit`, `sum`, `spacing`, `joined`, `choice`,
-    `phone`, `country` or `currency`; see docs/acting.md."""
+    """Of a derived value, how: `date`, `number`, `unit`, `sum`, `spacing`, `joined`,
+    `choice`, `phone`, `country` or `currency`; see docs/acting.md.
+    """
     record_ids: list[str] = Field(default_factory=list)
     message_ids: list[str] = Field(default_factory=list)
     """Both empty where the request itself states the value."""
     text: str = ""
     """The words that it was taken from."""
-    rooms: dict[str, str] = Field(default_factory=dict, exclude_if=lambda rooms: not rooms)
+    rooms: dict[str, str] = Field(
+        default_factory=dict, exclude_if=lambda rooms: not rooms
+    )
     """Of what stands in shared rooms: their names, each with who wrote it there."""
 
 
 class Offered(Grounding):
-    """A value that somebody other than the user said: it is not sent before a human has agreed."""
+    """A value that somebody other than the user said: it is not sent before a human has
+    agreed.
+    """
 
     value: Any
     origin: Origin
@@ -121,7 +139,9 @@ class GroundedCall(FrozenModel):
     arguments: dict[str, Any]
     """Valid by the tool's schema, except for what is missing or has a warning."""
     grounding: dict[str, Grounding] = Field(default_factory=dict)
-    """By single value; `guest.email` is a part of an object, `lines.0.amount` one of a list."""
+    """By single value; `guest.email` is a part of an object, `lines.0.amount` one of a
+    list.
+    """
     offered: dict[str, Offered] = Field(default_factory=dict)
     """Values that are not in `arguments`, since the user did not say them."""
     missing: list[MissingSlot] = Field(default_factory=list)
@@ -144,13 +164,17 @@ class Risk(FrozenModel):
 
     claim: str
     basis: Literal["memory", "world"]
-    """`memory`: facts bear it out. `world`: general knowledge alone; the context leaves it out."""
+    """`memory`: facts bear it out. `world`: general knowledge alone; the context leaves
+    it out.
+    """
     facts: list[str] = Field(default_factory=list)
     """Ids of the facts that speak against the request."""
 
 
 class Row(FrozenModel):
-    """One of the answers to a question for several, or one set of values that fit together."""
+    """One of the answers to a question for several, or one set of values that fit
+    together.
+    """
 
     values: dict[str, str]
     """By variable, or by `item`."""
@@ -164,15 +188,21 @@ class Reasoning(FrozenModel):
     status: GoalStatus | None = None
     """None where nothing had to be proved."""
     bindings: dict[str, str] = Field(default_factory=dict)
-    """Variables and the entities found for them; of several rows, those of the first."""
+    """Variables and the entities found for them; of several rows, those of the
+    first.
+    """
     rows: list[Row] = Field(default_factory=list)
-    """All that was found, where several things were asked for; at most 12 from the goal loop."""
+    """All that was found, where several things were asked for; at most 12 from the goal
+    loop.
+    """
     complete: Literal[True, "unknown"] = "unknown"
     """True where nothing that the request asks for was seen to be missing."""
     spans: list[str] = Field(default_factory=list)
     """How long it is between two days that were asked for, computed by code."""
     unusable: bool = False
-    """True where the model's last answer could not be used: what is open may stand in memory."""
+    """True where the model's last answer could not be used: what is open may stand in
+    memory.
+    """
     unresolved: list[str] = Field(default_factory=list)
     """Variables without a value, as `(name:type)`."""
     conflicts: list[Conflict] = Field(default_factory=list)
@@ -182,7 +212,9 @@ class Reasoning(FrozenModel):
 
 
 class Recall(FrozenModel):
-    """The answer of `recall`: a text to show a model, the evidence behind it, and a report."""
+    """The answer of `recall`: a text to show a model, the evidence behind it, and a
+    report.
+    """
 
     context: str
     """Empty when nothing was found."""
@@ -190,8 +222,10 @@ class Recall(FrozenModel):
     """The messages that the context quotes or rests on, best first."""
     report: RecallReport
     facts: list[Fact] = Field(default_factory=list)
-    """The facts that the context quotes, best first. Without reasoning these are the schedule's
-    entries at the time of the request, and for "what's next?" profile, projects and schedule."""
+    """The facts that the context quotes, best first. Without reasoning these are the
+    schedule's entries at the time of the request, and for "what's next?" profile,
+    projects and schedule.
+    """
     reasoning: Reasoning | None = None
     """The outcome of reasoning; without reasoning `overlaps`, where there are any."""
     answer: str | None = None

@@ -34,9 +34,15 @@ class MemoryRetriever(BaseRetriever):
         return list(map(_document, found))
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        **options: Any,
     ) -> list[Document]:
-        found = await self.user.asearch_conversation(query, **self._search_options(options))
+        found = await self.user.asearch_conversation(
+            query, **self._search_options(options)
+        )
         return list(map(_document, found))
 
     def _search_options(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -45,7 +51,11 @@ class MemoryRetriever(BaseRetriever):
 
 
 def _document(hit: MessageHit) -> Document:
-    """The text, and all else as metadata; of what does not hold, the labels also in words."""
-    metadata = hit.model_dump(mode="json", exclude={"text", "signals", "excerpt", "missed"})
+    """The text, and all else as metadata; of what does not hold, the labels also in
+    words.
+    """
+    metadata = hit.model_dump(
+        mode="json", exclude={"text", "signals", "excerpt", "missed"}
+    )
     metadata |= {"label": label_words(hit.labels).strip()} if hit.labels else {}
     return Document(id=hit.message_id, page_content=hit.text, metadata=metadata)

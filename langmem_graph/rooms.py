@@ -1,10 +1,12 @@
-"""Rooms: a user's own is known by the user's id, a shared one by a key; who may use a shared room.
+"""Rooms: a user's own is known by the user's id, a shared one by a key; who may use a
+shared room.
 
-The key of a shared room begins with half of a character, which no user's id can hold. So no user
-can have the key of a shared room, and no hash of an id is the hash of such a key.
+The key of a shared room begins with half of a character, which no user's id can hold.
+So no user can have the key of a shared room, and no hash of an id is the hash of such a
+key.
 
-The application is asked at every call who may use a shared room, and waited for so long. Without an
-answer that is exactly True the answer is no.
+The application is asked at every call who may use a shared room, and waited for so
+long. Without an answer that is exactly True the answer is no.
 """
 
 import asyncio
@@ -29,14 +31,19 @@ from langmem_graph.threads import CALLERS_LOOP, result_of, start_thread
 _MARK = "\udcff"
 Action = Literal["read", "write"]
 Authorize = Callable[[str, str, Action], bool | Awaitable[bool]]
-"""An application's function of user, room and action: whether this user may do that there."""
-MOST_ASKED = 64  # questions of one memory at a time; the others wait as long as for an answer
+"""An application's function of user, room and action: whether this user may do that
+there.
+"""
+# questions of one memory at a time; the others wait as long as for an answer
+MOST_ASKED = 64
 _NOBODY = "the memory has no authorize function: Memory(path, authorize=…)"
 
 
 def room_name(given: object) -> str:
     """The name of a shared room as text; it is stored with every message there."""
-    return short_key(given, "room", 'shared("team-42", as_user="alice") or shared=["team-42"]')
+    return short_key(
+        given, "room", 'shared("team-42", as_user="alice") or shared=["team-42"]'
+    )
 
 
 def author_name(given: object) -> str:
@@ -47,10 +54,13 @@ def author_name(given: object) -> str:
 def room_names(given: object) -> tuple[str, ...]:
     """One name of a shared room or several, each once."""
     several = [given] if isinstance(given, str | int) else given
-    # An iterator would be used up by the first look, and keys or bytes are no list of names.
+    # An iterator would be used up by the first look, and keys or bytes are no list of
+    # names.
     if not isinstance(several, Collection) or isinstance(several, bytes | Mapping):
         example = 'As in shared=["team-42"]'
-        raise InvalidInputError(f"shared must be a list of rooms' names, not {given!r}. {example}")
+        raise InvalidInputError(
+            f"shared must be a list of rooms' names, not {given!r}. {example}"
+        )
     return tuple(dict.fromkeys(map(room_name, several)))
 
 
@@ -71,9 +81,12 @@ def described(key: str) -> str:
 
 
 def nothing_in(room: str) -> str:
-    """What is said of a shared room in which nothing is stored; its name may be misspelt."""
+    """What is said of a shared room in which nothing is stored; its name may be
+    misspelt.
+    """
     return (
-        f"The shared room {room!r} holds nothing: check its name, or store something there: "
+        f"The shared room {room!r} holds nothing: check its name, or store something "
+        "there: "
         f"memory.shared({room!r}, as_user=…).add(…)."
     )
 
@@ -88,22 +101,32 @@ def left_out(key: str, error: Exception) -> StorageError:
 class RoomAccess(NotCopied):
     """Asks the application's `authorize`, each time in a thread that may be abandoned.
 
-    What it returns to be awaited runs on the event loop of the asynchronous call that asks, where
-    there is one: it may use what is bound to that loop, such as a pool of connections.
+    What it returns to be awaited runs on the event loop of the asynchronous call that
+    asks, where there is one: it may use what is bound to that loop, such as a pool of
+    connections.
     """
 
     def __init__(self, authorize: Authorize | None, seconds: float) -> None:
         if authorize is not None:
             example = "authorize=lambda user, room, action: user in MEMBERS[room]"
-            check_function("authorize", authorize, "user, room, action", example, waits=True)
+            check_function(
+                "authorize", authorize, "user, room, action", example, waits=True
+            )
         self._authorize, self._seconds = authorize, seconds
         self._free = threading.BoundedSemaphore(MOST_ASKED)
 
-    def refusals(self, user: str, rooms: Sequence[str], action: Action) -> dict[str, str]:
-        """Of these shared rooms those that the user may not use so, each with the reason."""
+    def refusals(
+        self, user: str, rooms: Sequence[str], action: Action
+    ) -> dict[str, str]:
+        """Of these shared rooms those that the user may not use so, each with the
+        reason.
+        """
         if self._authorize is None:
             return dict.fromkeys(rooms, _NOBODY)
-        ask, until = partial(self._ask, CALLERS_LOOP.get(), user), monotonic() + self._seconds
+        ask, until = (
+            partial(self._ask, CALLERS_LOOP.get(), user),
+            monotonic() + self._seconds,
+        )
         asked = {room: start_thread(partial(ask, room, action)) for room in rooms}
         reasons = {room: self._reason(answer, until) for room, answer in asked.items()}
         return {room: reason for room, reason in reasons.items() if reason}
@@ -142,7 +165,11 @@ class RoomAccess(NotCopied):
             return f"authorize failed: {type(error).__name__}"
         if said is True:
             return ""
-        what = "said no" if said is False else f"returned {type(said).__name__}, not True or False"
+        what = (
+            "said no"
+            if said is False
+            else f"returned {type(said).__name__}, not True or False"
+        )
         return f"authorize {what}"
 
 

@@ -1,4 +1,6 @@
-"""How steps run: the event loop of a `Memory`, for callers on any or none, and graph nodes."""
+"""How steps run: the event loop of a `Memory`, for callers on any or none, and graph
+nodes.
+"""
 
 import asyncio
 import contextvars
@@ -18,7 +20,12 @@ from langgraph.runtime import get_runtime
 from pydantic import TypeAdapter
 
 from langmem_graph import tracing
-from langmem_graph.errors import ClosedMemoryError, ForkedProcessError, InvalidInputError, for_log
+from langmem_graph.errors import (
+    ClosedMemoryError,
+    ForkedProcessError,
+    InvalidInputError,
+    for_log,
+)
 from langmem_graph.threads import in_thread, result_of, start_thread, without_exits
 
 T = TypeVar("T")
@@ -26,11 +33,15 @@ P = ParamSpec("P")
 _log = logging.getLogger(__name__)
 MOMENT = 1.0  # seconds for the end of a loop, even where a closing has none left
 Event = dict[str, Any]
-"""A stream event as a JSON object: its kind under `event`, and the fields of that kind."""
+"""A stream event as a JSON object: its kind under `event`, and the fields of
+that kind.
+"""
 
 
 class LoopThread:
-    """An event loop in a thread of its own, which starts at the first call and ends at `close`."""
+    """An event loop in a thread of its own, which starts at the first call and ends at
+    `close`.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -43,29 +54,36 @@ class LoopThread:
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Start work on the loop and return its future.
 
-        The work runs in an empty context: with the caller's, a LangGraph run would stream, save and
-        limit it as part of itself.
+        The work runs in an empty context: with the caller's, a LangGraph run would
+        stream, save and limit it as part of itself.
         """
         try:
             self._check()
             with self._lock:
                 if self._closed:
-                    raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
+                    raise ClosedMemoryError(
+                        "This Memory is closed. Open it again: Memory(path)."
+                    )
                 loop = self._loop or self._start()
                 empty = contextvars.Context()
-                empty.run(tracing.resume, tracing.current())  # only the span is handed over
+                # only the span is handed over
+                empty.run(tracing.resume, tracing.current())
                 return empty.run(asyncio.run_coroutine_threadsafe, work, loop)
         except BaseException as error:
             work.close()
-            if isinstance(error, RuntimeError):  # the program or the memory is at its end
-                raise ClosedMemoryError(f"The memory cannot work any more: {error}.") from error
+            # the program or the memory is at its end
+            if isinstance(error, RuntimeError):
+                raise ClosedMemoryError(
+                    f"The memory cannot work any more: {error}."
+                ) from error
             raise
 
     def _check(self) -> None:
         """Before the lock, which a thread may have held at a fork."""
         if threading.current_thread() is self._thread:
             raise InvalidInputError(
-                "This is called from inside the memory's own work (a callback such as on_event)"
+                "This is called from inside the memory's own work (a callback such as "
+                "on_event)"
                 " and would wait for itself. Do it after the call has come back."
             )
         if self.is_foreign:
@@ -77,20 +95,26 @@ class LoopThread:
         return self._pid != os.getpid()
 
     def run(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-        """Run work on the loop and wait for its result; an interrupt cancels the work."""
+        """Run work on the loop and wait for its result; an interrupt cancels
+        the work.
+        """
         future = self.submit(work)
         try:
             return result_of(future, seconds)
         except CancelledError as error:
             raise ClosedMemoryError(
-                "The Memory was closed meanwhile; due work is done when it is opened again."
+                "The Memory was closed meanwhile; due work is done when it is "
+                "opened "
+                "again."
             ) from error
         except BaseException as error:  # noqa: BLE001  # the work's, or an interrupt of the wait
             future.cancel()
             raise _told(future, error)  # noqa: B904  # mostly the same error
 
     async def arun(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work on the loop and wait for its result without blocking the caller's loop."""
+        """Run work on the loop and wait for its result without blocking the caller's
+        loop.
+        """
         future = self.submit(work)
         try:
             return await asyncio.wrap_future(future)
@@ -104,13 +128,17 @@ class LoopThread:
 
     def _start(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=_serve, args=(loop,), name=self._name, daemon=True)
+        thread = threading.Thread(
+            target=_serve, args=(loop,), name=self._name, daemon=True
+        )
         thread.start()
         self._loop, self._thread = loop, thread
         return loop
 
     def close(self, seconds: float) -> None:
-        """Cancel running work, then end the thread; what does not end in time is abandoned."""
+        """Cancel running work, then end the thread; what does not end in time is
+        abandoned.
+        """
         if self.is_foreign:
             return
         with self._lock:
@@ -122,21 +150,26 @@ class LoopThread:
         wait([asyncio.run_coroutine_threadsafe(ending, loop)], max(seconds, MOMENT))
         loop.call_soon_threadsafe(loop.stop)
         thread.join(MOMENT)
-        if inspect.getcoroutinestate(ending) == inspect.CORO_CREATED:  # the loop's thread is stuck
+        # the loop's thread is stuck
+        if inspect.getcoroutinestate(ending) == inspect.CORO_CREATED:
             ending.close()
         if not thread.is_alive():
             loop.close()
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop until it is stopped; an exit that one task raises ends that task alone."""
+    """Run the loop until it is stopped; an exit that one task raises ends that task
+    alone.
+    """
     while True:
         with suppress(SystemExit, KeyboardInterrupt):
             return loop.run_forever()
 
 
 def _told(future: "Future[Any]", error: BaseException) -> BaseException:
-    """The error; where the work itself raised an exit, one of ours. An interrupt stays one."""
+    """The error; where the work itself raised an exit, one of ours. An interrupt stays
+    one.
+    """
     is_own = future.done() and not future.cancelled() and future.exception() is error
     return without_exits(error) if is_own else error
 
@@ -180,7 +213,9 @@ class StepRun:
         return TraceRecorder(self.emit, list(trace))
 
     def problem(self, failed: str, error: Exception) -> str:
-        """Log that something failed, without any user's text; returns the whole error's text."""
+        """Log that something failed, without any user's text; returns the whole error's
+        text.
+        """
         _log.warning("%s: %s", failed, for_log(error))
         return f"{type(error).__name__}: {error}"
 
@@ -190,7 +225,9 @@ class StepRun:
 
 
 Step = Callable[[Any, Any, StepRun], Coroutine[Any, Any, Any]]
-"""`async def step(deps, state, run) -> update`: the form of every step in every graph."""
+"""`async def step(deps, state, run) -> update`: the form of every step in every
+graph.
+"""
 
 
 def as_node(
@@ -198,26 +235,33 @@ def as_node(
 ) -> RunnableLambda[Any, Any]:
     """Make a LangGraph node, named after the step, that records a span.
 
-    It runs on the caller's event loop, or, under `invoke`, on an event loop of its own. `user_of`
-    is called inside the run's context.
+    It runs on the caller's event loop, or, under `invoke`, on an event loop of its own.
+    `user_of` is called inside the run's context.
     """
 
     def node(state: Any, config: RunnableConfig) -> Any:
-        return run_apart(_traced(step, deps, state, StepRun(user_of(config), config, emitter())))
+        return run_apart(
+            _traced(step, deps, state, StepRun(user_of(config), config, emitter()))
+        )
 
     async def anode(state: Any, config: RunnableConfig) -> Any:
-        return await _traced(step, deps, state, StepRun(user_of(config), config, emitter()))
+        return await _traced(
+            step, deps, state, StepRun(user_of(config), config, emitter())
+        )
 
     return RunnableLambda(node, anode, name=step.__name__)
 
 
 def either(
-    blocking: bool, method: Callable[P, T], twin: Callable[P, Awaitable[T]] | None = None
+    blocking: bool,
+    method: Callable[P, T],
+    twin: Callable[P, Awaitable[T]] | None = None,
 ) -> Callable[P, Awaitable[T]]:
-    """What work that is written once for `invoke` and `ainvoke` awaits: a method or its twin.
+    """What work that is written once for `invoke` and `ainvoke` awaits: a method or its
+    twin.
 
-    The method itself if `blocking`, and nothing then waits; else the twin, or without one the
-    method in a thread.
+    The method itself if `blocking`, and nothing then waits; else the twin, or without
+    one the method in a thread.
     """
 
     async def here(*args: P.args, **options: P.kwargs) -> T:
@@ -227,7 +271,9 @@ def either(
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """The result of work that awaits `either` with `blocking` alone: it is done right here."""
+    """The result of work that awaits `either` with `blocking` alone: it is done right
+    here.
+    """
     try:
         work.send(None)
     except StopIteration as ended:
@@ -238,10 +284,14 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
 
 
 BothStep = Callable[[Any, RunnableConfig, bool], Coroutine[Any, Any, T]]
-"""`async def step(state, config, blocking) -> update`: a node for `invoke` and `ainvoke`."""
+"""`async def step(state, config, blocking) -> update`: a node for `invoke` and
+`ainvoke`.
+"""
 
 
-def both(step: BothStep[T]) -> tuple[Callable[..., T], Callable[..., Coroutine[Any, Any, T]]]:
+def both(
+    step: BothStep[T],
+) -> tuple[Callable[..., T], Callable[..., Coroutine[Any, Any, T]]]:
     """The function and the coroutine function of a node, for a `RunnableLambda`."""
 
     def node(state: Any, config: RunnableConfig) -> T:
@@ -255,10 +305,11 @@ def both(step: BothStep[T]) -> tuple[Callable[..., T], Callable[..., Coroutine[A
 
 @dataclass(frozen=True)
 class StateForm:
-    """How a graph keeps its state between steps: as objects, or as JSON (`StateForm.json`).
+    """How a graph keeps its state between steps: as objects, or as JSON
+    (`StateForm.json`).
 
-    A LangGraph server gives a graph a checkpointer of its own, whose serializer warns about classes
-    that it does not know.
+    A LangGraph server gives a graph a checkpointer of its own, whose serializer warns
+    about classes that it does not know.
     """
 
     types: Mapping[str, TypeAdapter[Any]] = field(default_factory=dict)
@@ -272,12 +323,18 @@ class StateForm:
     def load(self, state: Mapping[str, Any]) -> Any:
         """The state as a step takes it: with objects in place of their JSON."""
         kept = self._types_in(state).items()
-        return {**state, **{name: kind.validate_python(state[name]) for name, kind in kept}}
+        return {
+            **state,
+            **{name: kind.validate_python(state[name]) for name, kind in kept},
+        }
 
     def dump(self, update: Mapping[str, Any]) -> Any:
         """A step's update as the graph keeps it."""
         kept = self._types_in(update).items()
-        return {**update, **{n: kind.dump_python(update[n], mode="json") for n, kind in kept}}
+        return {
+            **update,
+            **{n: kind.dump_python(update[n], mode="json") for n, kind in kept},
+        }
 
     def _types_in(self, state: Mapping[str, Any]) -> dict[str, TypeAdapter[Any]]:
         return {n: kind for n, kind in self.types.items() if state.get(n) is not None}
@@ -292,7 +349,9 @@ class StateForm:
         return converted
 
     def route(self, choose: Callable[[Any], T]) -> RunnableLambda[Any, T]:
-        """A conditional edge, over state in this form, that needs no thread under `ainvoke`."""
+        """A conditional edge, over state in this form, that needs no thread under
+        `ainvoke`.
+        """
 
         @wraps(choose)
         def converted(state: Any) -> T:
@@ -305,7 +364,9 @@ class StateForm:
 
 
 OBJECTS = StateForm()
-"""The form for graphs that the library runs itself: no checkpointer sees their state."""
+"""The form for graphs that the library runs itself: no checkpointer sees their
+state.
+"""
 
 
 async def _traced(step: Step, deps: Any, state: Any, run: StepRun) -> Any:
@@ -319,18 +380,24 @@ async def _traced(step: Step, deps: Any, state: Any, run: StepRun) -> Any:
 
 
 def own_config(run: str, user_id: str) -> RunnableConfig:
-    """The config of a run that the library itself starts; `configured_user` reads the user."""
+    """The config of a run that the library itself starts; `configured_user` reads the
+    user.
+    """
     return {**tracing.labelled(run, user_id), "configurable": {"user_id": user_id}}
 
 
 def configured_user(config: RunnableConfig) -> str:
-    """The user of a run that the library itself started, taken from the run's config."""
+    """The user of a run that the library itself started, taken from the run's
+    config.
+    """
     user_id: str = config["configurable"]["user_id"]
     return user_id
 
 
 def emitter() -> Callable[[Event], None]:
-    """The running graph's stream writer, usable in any thread; outside a graph it does nothing."""
+    """The running graph's stream writer, usable in any thread; outside a graph it does
+    nothing.
+    """
     try:
         runtime = get_runtime()
     except (RuntimeError, KeyError):
@@ -338,13 +405,16 @@ def emitter() -> Callable[[Event], None]:
     if runtime is None:  # a runnable's config without a graph
         return lambda event: None
     write, here = runtime.stream_writer, contextvars.copy_context()
-    return lambda event: here.copy().run(write, event)  # the writer finds its run in the context
+    # the writer finds its run in the context
+    return lambda event: here.copy().run(write, event)
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run work on an event loop in a thread of its own, since the caller may be inside a loop.
+    """Run work on an event loop in a thread of its own, since the caller may be inside
+    a loop.
 
-    The thread does not have the caller's context, so model calls are not part of the caller's run.
+    The thread does not have the caller's context, so model calls are not part of the
+    caller's run.
     """
     caller = tracing.current()
 
@@ -352,4 +422,6 @@ def run_apart(work: Coroutine[Any, Any, T]) -> T:
         tracing.resume(caller)
         return await work
 
-    return contextvars.Context().run(start_thread, lambda: asyncio.run(inside())).result()
+    return (
+        contextvars.Context().run(start_thread, lambda: asyncio.run(inside())).result()
+    )

@@ -14,8 +14,10 @@ class FrozenModel(BaseModel):
 
 Role = Literal["user", "assistant", "tool", "system"]
 Origin = Literal["user", "assistant", "tool", "import", "plumbing"]
-"""Whose words a message holds. `import`: text from elsewhere, such as a document. `plumbing`:
-what a framework writes between agents; it is stored, but never found, quoted or extracted."""
+"""Whose words a message holds. `import`: text from elsewhere, such as a document.
+`plumbing`: what a framework writes between agents; it is stored, but never found,
+quoted or extracted.
+"""
 ORIGIN_OF_ROLE: dict[Role, Origin] = {
     "user": "user",
     "assistant": "assistant",
@@ -24,30 +26,42 @@ ORIGIN_OF_ROLE: dict[Role, Origin] = {
 }
 """The origin of a message that is stored without one."""
 
-_Ending = Literal["replaces", "ended", "corrects", "reschedules", "cancels", "completes"]
+_Ending = Literal[
+    "replaces", "ended", "corrects", "reschedules", "cancels", "completes"
+]
 ChangeRelation = Literal[_Ending, "skips_once", "adopts", "confirms", "details"]
-"""What a message does to an older record. `corrects`: it never held. `skips_once`: a routine is
-left out one time. `adopts`: a draft is settled. `confirms` and `details`: it holds on."""
+"""What a message does to an older record. `corrects`: it never held. `skips_once`: a
+routine is left out one time. `adopts`: a draft is settled. `confirms` and `details`: it
+holds on.
+"""
 NO_LONGER: frozenset[ChangeRelation] = frozenset(get_args(_Ending))
 """The relations after which the older record no longer holds."""
 
 
 class Label(FrozenModel):
-    """Says that a statement does not hold now: since when, what holds instead, in whose words."""
+    """Says that a statement does not hold now: since when, what holds instead, in whose
+    words.
+    """
 
     relation: ChangeRelation | None
-    """What happened to it, as `RecordChange` has it; None where it does not hold yet."""
+    """What happened to it, as `RecordChange` has it; None where it does not
+    hold yet.
+    """
     statement: str
     """The text of the record that does not hold."""
     record_id: str
     since: datetime | None = None
-    """When it ended or was corrected; of what does not hold yet, from when on it will."""
+    """When it ended or was corrected; of what does not hold yet, from when on
+    it will.
+    """
     replaced_by: str | None = None
     """The text of what holds instead now, whatever lies between the two."""
     newest_id: str
     """The newest record of its chain; its own id where none took its place."""
     quote: str = ""
-    """The words that changed it, as they stand in their message; empty for a change by hand."""
+    """The words that changed it, as they stand in their message; empty for a change by
+    hand.
+    """
     message_id: str | None = None
     """The message of the quote."""
     partial: bool = False
@@ -58,7 +72,9 @@ class Labelled(FrozenModel):
     """Base of what is shown together with labels."""
 
     labels: list[Label] = Field(default_factory=list)
-    """One for each of its statements that does not hold now, as known when it was read."""
+    """One for each of its statements that does not hold now, as known when it
+    was read.
+    """
     room: str | None = Field(None, exclude_if=lambda own: own is None)
     """The shared room it is from; None for what is the user's own."""
     author: str | None = Field(None, exclude_if=lambda own: own is None)
@@ -91,7 +107,10 @@ class OriginatedModel(Labelled):
     @classmethod
     def _origin_by_role(cls, fields: Any) -> Any:
         if isinstance(fields, dict) and fields.get("origin") is None:
-            return {**fields, "origin": ORIGIN_OF_ROLE.get(fields.get("role", "user"), "user")}
+            return {
+                **fields,
+                "origin": ORIGIN_OF_ROLE.get(fields.get("role", "user"), "user"),
+            }
         return fields
 
 
@@ -104,7 +123,9 @@ class Message(OriginatedModel):
 
 
 class MessageHit(OriginatedModel):
-    """One message found by a search, best first; `score` compares hits of one search only."""
+    """One message found by a search, best first; `score` compares hits of one search
+    only.
+    """
 
     message_id: str
     score: float
@@ -115,7 +136,9 @@ class MessageHit(OriginatedModel):
     signals: dict[str, float] | None = None
     """Each signal's value before weighting, with `explain=True`."""
     missed: str = ""
-    """Why it is just no hit: of the three candidates behind the hits, with `explain=True`."""
+    """Why it is just no hit: of the three candidates behind the hits, with
+    `explain=True`.
+    """
 
 
 Kind = Literal["fact", "event", "instruction", "preference"]
@@ -130,15 +153,23 @@ class RecordChange(FrozenModel):
     record_id: str
     relation: ChangeRelation
     by_record_id: str | None = None
-    """The record that holds instead, or that the older one is kept beside (`details`)."""
+    """The record that holds instead, or that the older one is kept beside
+    (`details`).
+    """
     by_text: str | None = None
     since: datetime | None = None
-    """From when on it no longer holds; of `skips_once`, the occurrence that is left out."""
+    """From when on it no longer holds; of `skips_once`, the occurrence that is left
+    out.
+    """
     message_id: str
     quote: str
-    """Words of that message, exactly as they stand in it; empty for a change made by hand."""
+    """Words of that message, exactly as they stand in it; empty for a change made by
+    hand.
+    """
     agreed_message_id: str | None = None
-    """Where the quote is a proposal of the assistant's: the user's message that accepts it."""
+    """Where the quote is a proposal of the assistant's: the user's message that accepts
+    it.
+    """
     agreed_quote: str | None = None
     made_by: str
     """The model, or `user` for a change made by hand."""
@@ -163,24 +194,32 @@ class RecordStatement(Labelled):
     """`draft`: proposed, not agreed; `inferred`: not said in these words."""
     status: Status = "active"
     origin: Origin = "user"
-    """Whose words it rests on: the least trusted origin of the messages that carry it."""
+    """Whose words it rests on: the least trusted origin of the messages that
+    carry it.
+    """
 
 
 class Record(RecordStatement):
-    """A statement extracted from messages, with its sources; a change never deletes it."""
+    """A statement extracted from messages, with its sources; a change never
+    deletes it.
+    """
 
     project: str | None = None
     priority: int = Field(default=50, ge=0, le=100)
     said_at: datetime
     event_time: dict[str, Any] | None = None
-    """When it takes place, for events and schedule items: start, end, granularity, recurrence."""
+    """When it takes place, for events and schedule items: start, end, granularity,
+    recurrence.
+    """
     valid_from: datetime
     valid_to: datetime | None = None
     scene: str | None = None
     entities: list[str] = Field(default_factory=list)
     values: list[dict[str, Any]] = Field(default_factory=list)
-    """Numbers, dates, codes and the like: `value` as in the text, `raw` as in a message, and of
-    those that a model read, a grade: `verbatim`, `resolved` or `unsupported`."""
+    """Numbers, dates, codes and the like: `value` as in the text, `raw` as in a
+    message, and of those that a model read, a grade: `verbatim`, `resolved` or
+    `unsupported`.
+    """
     data: dict[str, dict[str, Any]] | None = None
     """The application's form that it fills, by its name; see `Reading.schemas`."""
     message_ids: list[str] = Field(min_length=1)
@@ -198,7 +237,9 @@ class Record(RecordStatement):
 
 
 class RecordHit(RecordStatement):
-    """One record found by a search, best first; `score` compares hits of one search only."""
+    """One record found by a search, best first; `score` compares hits of one search
+    only.
+    """
 
     at: datetime
     message_ids: list[str]

@@ -1,21 +1,36 @@
-"""All settings, in groups, each with its default, its unit and the origin of its number."""
+"""All settings, in groups, each with its default, its unit and the origin of its
+number.
+"""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from langmem_graph.errors import InvalidInputError, explain
 
 EVENT_MINUTES = 60
 RankingMethod = Literal["hybrid", "rrf", "dense", "words"]
-"""`hybrid`: fitted linear score. `rrf`: weight-free fusion. `dense`, `words`: one signal alone."""
+"""`hybrid`: fitted linear score. `rrf`: weight-free fusion. `dense`, `words`: one
+signal alone.
+"""
 
 
 class Options(BaseModel):
-    """Base of what an application sets; the errors show the class's example, if it has one."""
+    """Base of what an application sets; the errors show the class's example, if it has
+    one.
+    """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True
+    )
     example: ClassVar[str] = ""
 
     if not TYPE_CHECKING:  # type checkers know the fields
@@ -25,7 +40,9 @@ class Options(BaseModel):
                 super().__init__(**given)
             except ValidationError as error:
                 shown = f". As in {self.example}" if self.example else ""
-                raise InvalidInputError(f"{type(self).__name__}: {explain(error)}{shown}") from None
+                raise InvalidInputError(
+                    f"{type(self).__name__}: {explain(error)}{shown}"
+                ) from None
 
 
 class _Group(Options):
@@ -42,8 +59,9 @@ class RankingSettings(_Group):
     word_candidates: int = Field(400, ge=1)
     """Best word matches taken before ranking; measured."""
     session_age_weight: float = -0.15
-    """How much `by='session'` prefers recent sessions. Fits RealMem's ongoing projects; 0 suits
-    questions that look far back."""
+    """How much `by='session'` prefers recent sessions. Fits RealMem's ongoing projects;
+    0 suits questions that look far back.
+    """
     rrf_k: int = Field(60, ge=1)
     """Constant of reciprocal rank fusion (NapMem, 5.3)."""
 
@@ -58,9 +76,13 @@ class ContextSettings(_Group):
     excerpt_tokens: int = Field(220, ge=20)
     """Longest quote of one message in a context; about one piece."""
     others_share: float = Field(0.8, ge=0, le=1)
-    """Of the budget, what words of others than the user may take, the assistant included; ours."""
+    """Of the budget, what words of others than the user may take, the assistant
+    included; ours.
+    """
     foreign_share: float = Field(0.5, ge=0, le=1)
-    """Of the budget, and of the messages considered, what tools and imports may take; ours."""
+    """Of the budget, and of the messages considered, what tools and imports may take;
+    ours.
+    """
 
 
 class ExtractionSettings(_Group):
@@ -75,21 +97,25 @@ class ExtractionSettings(_Group):
     message_chars: int = Field(8_000, ge=200)
     """Of a longer message the model is shown the beginning and the end."""
     records_shown: int = Field(30, ge=0)
-    """Older records shown while extracting, so that they can change, for each 2,000 tokens of
-    messages; ours."""
+    """Older records shown while extracting, so that they can change, for each 2,000
+    tokens of messages; ours.
+    """
     records_reconciled: int = Field(10, ge=1)
     """Further records shown in the second call of a batch; ours."""
     cluster_max_distance: float | None = None
-    """Cosine distance to a cluster's centroid within which a record joins it. None is calibrated on
-    the user's own records, as ActMem's 0.2 belongs to another embedder."""
+    """Cosine distance to a cluster's centroid within which a record joins it. None is
+    calibrated on the user's own records, as ActMem's 0.2 belongs to another embedder.
+    """
     semantic_floor: float | None = None
-    """Cosine of two records from which they get an edge; ActMem's is 0.3. None is calibrated on the
-    user's own records."""
+    """Cosine of two records from which they get an edge; ActMem's is 0.3. None is
+    calibrated on the user's own records.
+    """
     causal_floor: float | None = None
     """What a causal score must exceed; None is the scorer's own default."""
     daily_tokens: int | None = Field(None, ge=0)
-    """Tokens of a user's model calls on one day (UTC), recall included, after which no message is
-    read until the next day; None is no limit."""
+    """Tokens of a user's model calls on one day (UTC), recall included, after which no
+    message is read until the next day; None is no limit.
+    """
     debounce_seconds: float = Field(1.0, ge=0)
     """The background worker waits this long for more turns to come."""
 
@@ -132,7 +158,9 @@ class ReasoningSettings(_Group):
     use_semantic_edges: bool = True
     """False: semantic edges are not followed."""
     semantic_edge_floor: float = -1.0
-    """Semantic edges with a lower cosine are not followed; ActMem compares 0.3, 0.5 and 0.7."""
+    """Semantic edges with a lower cosine are not followed; ActMem compares 0.3, 0.5 and
+    0.7.
+    """
     use_profile: bool = True
     """False: the context leaves the profile out."""
     max_calls: int = Field(10, ge=1)
@@ -151,7 +179,9 @@ class StorageSettings(_Group):
     embed_batch: int = Field(64, ge=1)
     """Texts given to the embedder at once; ours."""
     index_batch: int = Field(512, ge=1, le=5_461)
-    """Messages whose vectors wait, exactly searched, before Chroma gets them in one write."""
+    """Messages whose vectors wait, exactly searched, before Chroma gets them in one
+    write.
+    """
     max_message_chars: int = Field(2_000_000, ge=1)
     """Longer messages are refused."""
     max_record_chars: int = Field(4_000, ge=1)
@@ -176,8 +206,9 @@ class KeepDays(_Group):
     messages: int | None = Field(None, ge=1, strict=True)
     """Days after which a message expires, from when it was said."""
     records: int | None = Field(None, ge=1, strict=True)
-    """Days after which a record expires, from when a message last said it; at most as long as
-    messages, since a record goes with the last message that says it."""
+    """Days after which a record expires, from when a message last said it; at most as
+    long as messages, since a record goes with the last message that says it.
+    """
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
@@ -207,16 +238,21 @@ class Settings(_Group):
     embed_seconds: float = Field(20.0, gt=0)
     """Time limit of one call of the embedder; then words alone find."""
     authorize_seconds: float = Field(5.0, gt=0)
-    """Time limit of `authorize`, which says who may use a shared room; then the answer is no."""
+    """Time limit of `authorize`, which says who may use a shared room; then the answer
+    is no.
+    """
     encoding: str = "o200k_base"
     """tiktoken encoding that counts tokens."""
-    structured_method: Literal["json_schema", "function_calling", "json_mode"] | None = None
+    structured_method: (
+        Literal["json_schema", "function_calling", "json_mode"] | None
+    ) = None
     """How the model is asked for structured answers; None is its own default."""
     event_minutes: int = Field(EVENT_MINUTES, ge=1)
     """Length of an appointment whose end nobody named; ours."""
     time_zone: str | None = None
-    """IANA time zone of the users, such as Europe/Madrid: times that are said without a zone are in
-    it. None is UTC."""
+    """IANA time zone of the users, such as Europe/Madrid: times that are said without a
+    zone are in it. None is UTC.
+    """
 
     @field_validator("time_zone")
     @classmethod
@@ -225,5 +261,7 @@ class Settings(_Group):
             if name is not None:
                 ZoneInfo(name)
         except (KeyError, ValueError, OSError) as error:  # unknown, a path, a folder
-            raise ValueError(f"{name!r} is no time zone; give a name like Europe/Madrid") from error
+            raise ValueError(
+                f"{name!r} is no time zone; give a name like Europe/Madrid"
+            ) from error
         return name

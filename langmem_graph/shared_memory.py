@@ -1,4 +1,6 @@
-"""`SharedMemory`: a room of several users, in which every call is made in the name of one."""
+"""`SharedMemory`: a room of several users, in which every call is made in the name of
+one.
+"""
 
 import inspect
 from functools import partial, wraps
@@ -15,22 +17,26 @@ from langmem_graph.threads import in_thread
 from langmem_graph.user_memory import Id, UserMemory
 
 _ACTIONS: dict[Action, str] = {
-    "read": """recall search_conversation search_records get_records get_conversation sessions
-        export export_records files read_file history changes held_changes calls usage overview
-        conversation records records_of made_of neighbours schedule compare forget_preview
-        flush_forecast doctor""",
-    "write": """add add_records remember correct confirm undo flush flush_soon drain rebuild
-        hide unhide keep_days expire erase""",
+    "read": """recall search_conversation search_records get_records
+        get_conversation sessions export export_records files read_file history
+        changes held_changes calls usage overview conversation records records_of
+        made_of neighbours schedule compare forget_preview flush_forecast doctor""",
+    "write": """add add_records remember correct confirm undo flush flush_soon drain
+        rebuild hide unhide keep_days expire erase""",
 }
-_ACTION_OF = {name: action for action, names in _ACTIONS.items() for name in names.split()}
+_ACTION_OF = {
+    name: action for action, names in _ACTIONS.items() for name in names.split()
+}
 
 
 class SharedMemory(UserMemory):
-    """A room of several users, used by one of them; from `memory.shared(room, as_user=…)`.
+    """A room of several users, used by one of them; from `memory.shared(room,
+    as_user=…)`.
 
-    It has the methods of `UserMemory`, without `ground`. Each asks `authorize` first, for `read` or
-    `write`, and raises `RoomRefusedError` where the answer is no. There are records and topics, but
-    no profile. Who wrote a message is kept with it (`author`).
+    It has the methods of `UserMemory`, without `ground`. Each asks `authorize` first,
+    for `read` or `write`, and raises `RoomRefusedError` where the answer is no. There
+    are records and topics, but no profile. Who wrote a message is kept with it
+    (`author`).
     """
 
     def __init__(
@@ -41,7 +47,8 @@ class SharedMemory(UserMemory):
         room: Id,
         as_user: Id,
     ) -> None:
-        # Not those of `UserMemory`: what is not asked for first has nothing to work with.
+        # Not those of `UserMemory`: what is not asked for first has nothing to work
+        # with.
         self.id, self.as_user, self.settings = (
             room_name(room),
             author_name(as_user),
@@ -63,7 +70,8 @@ class SharedMemory(UserMemory):
         session: str | None = None,
         author: Id | None = None,
     ) -> ForgetReport:
-        """Delete a record, a message, a session, or all that an author wrote; as `UserMemory` does.
+        """Delete a record, a message, a session, or all that an author wrote; as
+        `UserMemory` does.
 
         Raises:
             RoomRefusedError: the user may not write here.
@@ -82,13 +90,17 @@ class SharedMemory(UserMemory):
 
 
 def _guarded(name: str, action: Action | None) -> Any:
-    """The method of this name for a shared room: the application is asked before it runs."""
+    """The method of this name for a shared room: the application is asked before it
+    runs.
+    """
     method = getattr(UserMemory, name)
     if action is None:
 
         @wraps(method)
         def refused(self: SharedMemory, *_: Any, **__: Any) -> Any:
-            raise InvalidInputError(f"{name} is for a user's own memory: memory.user(id).{name}.")
+            raise InvalidInputError(
+                f"{name} is for a user's own memory: memory.user(id).{name}."
+            )
 
         return refused
     if inspect.iscoroutinefunction(method):
@@ -109,6 +121,8 @@ def _guarded(name: str, action: Action | None) -> Any:
 
 
 for _name in dir(UserMemory):
-    if not (_name.startswith("_") or _name in vars(SharedMemory) or _name == "as_retriever"):
+    if not (
+        _name.startswith("_") or _name in vars(SharedMemory) or _name == "as_retriever"
+    ):
         _action = _ACTION_OF.get(_name) or _ACTION_OF.get(_name.removeprefix("a"))
         setattr(SharedMemory, _name, _guarded(_name, _action))

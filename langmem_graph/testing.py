@@ -1,4 +1,6 @@
-"""For the tests of applications: a scripted chat model and an embedder, without a network."""
+"""For the tests of applications: a scripted chat model and an embedder, without a
+network.
+"""
 
 import itertools
 import json
@@ -10,7 +12,13 @@ from functools import lru_cache
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolCall
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    ToolCall,
+)
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
@@ -32,24 +40,28 @@ _QUOTE = re.compile(
 class ScriptedChatModel(BaseChatModel):
     """A LangChain chat model that gives the answers of a test's script.
 
-    It works wherever a chat model does: `invoke` and `ainvoke`, streaming, `bind_tools`,
-    `with_structured_output`, and as the model of a `Memory`. It never uses the network.
+    It works wherever a chat model does: `invoke` and `ainvoke`, streaming,
+    `bind_tools`, `with_structured_output`, and as the model of a `Memory`. It never
+    uses the network.
 
     An answer is one of these:
 
     - a text, or an `AIMessage` (with tool calls, if it has any);
-    - a pydantic object: a call of the tool of that name, with its fields; the fields alone, as a
-      dict or as an object, where the question asks for a schema;
+    - a pydantic object: a call of the tool of that name, with its fields; the fields
+      alone, as a dict or as an object, where the question asks for a schema;
     - an exception, which is raised;
-    - a function that returns one of these. In `script` it is given the messages, in `answers` the
-      text of the question (the first user message). Answers to `Extraction` and `Reconciliation`
-      name messages and records by aliases that are new in each call: see `alias_of`.
+    - a function that returns one of these. In `script` it is given the messages, in
+      `answers` the text of the question (the first user message). Answers to
+      `Extraction` and `Reconciliation` name messages and records by aliases that are
+      new in each call: see `alias_of`.
 
     Args:
-        script: answers in order, the last one repeated; or one function of the messages.
-        answers: answers to questions that ask for a schema (`with_structured_output`), by the
-            name of the schema's class; a list holds answers in order, the last one repeated. A
-            schema that is not named is answered with empty lists and defaults.
+        script: answers in order, the last one repeated; or one function of the
+            messages.
+        answers: answers to questions that ask for a schema (`with_structured_output`),
+            by the name of the schema's class; a list holds answers in order, the last
+            one repeated. A schema that is not named is answered with empty lists and
+            defaults.
         delay: seconds before each answer.
         record: False keeps neither `requests` nor `asked`, for long runs.
 
@@ -59,7 +71,8 @@ class ScriptedChatModel(BaseChatModel):
 
     Examples:
         >>> from langmem_graph.testing import ScriptedChatModel
-        >>> model = ScriptedChatModel(script=["Noted.", ConnectionError("the server is down")])
+        >>> down = ConnectionError("the server is down")
+        >>> model = ScriptedChatModel(script=["Noted.", down])
         >>> model.invoke("I always take an aisle seat.").text
         'Noted.'
         >>> model.invoke("Which seat?")
@@ -98,7 +111,9 @@ class ScriptedChatModel(BaseChatModel):
             options["schema"] = tools[0]
         return self.bind(tools=list(map(_tool_of, tools)), **options)
 
-    def _generate(self, messages: list[BaseMessage], *_: Any, **options: Any) -> ChatResult:
+    def _generate(
+        self, messages: list[BaseMessage], *_: Any, **options: Any
+    ) -> ChatResult:
         message = self._answer(messages, options.get("schema"))
         return ChatResult(generations=[ChatGeneration(message=message)])
 
@@ -109,8 +124,12 @@ class ScriptedChatModel(BaseChatModel):
         is_plain = isinstance(message.content, str) and not message.tool_calls
         words = re.findall(r"\S+\s*|\s+", str(message.content)) if is_plain else []
         for word in words:
-            yield ChatGenerationChunk(message=AIMessageChunk(content=word, id=message.id))
-        last = message.model_dump(exclude={"type"}) | {"content": "" if words else message.content}
+            yield ChatGenerationChunk(
+                message=AIMessageChunk(content=word, id=message.id)
+            )
+        last = message.model_dump(exclude={"type"}) | {
+            "content": "" if words else message.content
+        }
         yield ChatGenerationChunk(message=AIMessageChunk(**last, chunk_position="last"))
 
     def _answer(self, messages: list[BaseMessage], schema: Any) -> AIMessage:
@@ -134,7 +153,9 @@ class ScriptedChatModel(BaseChatModel):
 
 
 def _tool_of(tool: Any) -> dict[str, Any]:
-    """What a server is sent of a tool; the form of a class, which takes long, is made once."""
+    """What a server is sent of a tool; the form of a class, which takes long, is made
+    once.
+    """
     return _class_form(tool) if isinstance(tool, type) else convert_to_openai_tool(tool)
 
 
@@ -146,10 +167,16 @@ def _question(messages: Sequence[BaseMessage]) -> str:
 
 
 def _empty(schema: Any) -> dict[str, Any]:
-    """An empty answer: the lists that the schema requires are empty, other fields are defaults."""
+    """An empty answer: the lists that the schema requires are empty, other fields are
+    defaults.
+    """
     parameters = _tool_of(schema)["function"]["parameters"]
     fields = parameters["properties"]
-    lists = [name for name in parameters.get("required", []) if fields[name].get("type") == "array"]
+    lists = [
+        name
+        for name in parameters.get("required", [])
+        if fields[name].get("type") == "array"
+    ]
     return {name: [] for name in lists}
 
 
@@ -160,24 +187,31 @@ def _message(answer: Any, name: str | None, number: int) -> AIMessage:
     if isinstance(answer, BaseModel) and not isinstance(answer, BaseMessage):
         name, answer = name or type(answer).__name__, answer.model_dump()
     if name and isinstance(answer, dict):
-        answer = AIMessage("", tool_calls=[ToolCall(name=name, args=answer, id=f"call-{number}")])
-    made = answer.model_copy(deep=True) if isinstance(answer, AIMessage) else AIMessage(str(answer))
+        answer = AIMessage(
+            "", tool_calls=[ToolCall(name=name, args=answer, id=f"call-{number}")]
+        )
+    made = (
+        answer.model_copy(deep=True)
+        if isinstance(answer, AIMessage)
+        else AIMessage(str(answer))
+    )
     made.usage_metadata = made.usage_metadata or UsageMetadata(**_USAGE)
     made.response_metadata = {"model_name": "scripted", **made.response_metadata}
     return made
 
 
 def alias_of(question: str, words: str, kind: str = "m") -> str:
-    """The alias under which a question shows a message or a record, for a scripted answer.
+    """The alias under which a question shows a message or a record, for a scripted
+    answer.
 
-    Extraction draws its aliases at random for each call, so an answer cannot know them: it is a
-    function of the question.
+    Extraction draws its aliases at random for each call, so an answer cannot know them:
+    it is a function of the question.
 
     Args:
         question: what the model is shown.
         words: words of the message or record; the first line that says them is taken.
-        kind: the letter of the alias: `m` is a new message, `b` one that was said before, `n` a
-            record.
+        kind: the letter of the alias: `m` is a new message, `b` one that was said
+            before, `n` a record.
 
     Raises:
         LookupError: no line of this kind says these words.
@@ -197,7 +231,8 @@ def alias_of(question: str, words: str, kind: str = "m") -> str:
 def each_turn(*answers: Any) -> Callable[[Sequence[BaseMessage]], Any]:
     """A script that starts again at every user message, for agents that call tools.
 
-    The next answer follows from the messages, so that any number of conversations may share it.
+    The next answer follows from the messages, so that any number of conversations may
+    share it.
 
     Args:
         answers: in order, the last one repeated.
@@ -211,7 +246,8 @@ def each_turn(*answers: Any) -> Callable[[Sequence[BaseMessage]], Any]:
         >>> first = model.invoke([("user", "How cold is it?")])
         >>> first.tool_calls[0]["name"]
         'weather'
-        >>> model.invoke([("user", "How cold is it?"), first, ("user", "And now?")]).text
+        >>> asked, again = ("user", "How cold is it?"), ("user", "And now?")
+        >>> model.invoke([asked, first, again]).text
         ''
     """
 

@@ -1,8 +1,9 @@
-"""Threads for blocking calls: the library's own, never those of the application's executor.
+"""Threads for blocking calls: the library's own, never those of the application's
+executor.
 
-Work on files is kept apart from interrupts from the keyboard: Python raises `KeyboardInterrupt` in
-the main thread between any two instructions, also where a `with` has just begun or is about to end,
-and a transaction or a lock would then stay taken.
+Work on files is kept apart from interrupts from the keyboard: Python raises
+`KeyboardInterrupt` in the main thread between any two instructions, also where a `with`
+has just begun or is about to end, and a transaction or a lock would then stay taken.
 """
 
 import asyncio
@@ -26,16 +27,24 @@ P = ParamSpec("P")
 _log = logging.getLogger(__name__)
 WAKE_SECONDS = 0.2  # between two looks of a waiting main thread at signals
 AT_ONCE = 16  # calls of one user that an event loop has in threads; the others wait
-CALLERS_LOOP = ContextVar[asyncio.AbstractEventLoop | None]("callers_loop", default=None)
-"""The event loop whose task waits for the work of this thread, without being blocked by it."""
+CALLERS_LOOP = ContextVar[asyncio.AbstractEventLoop | None](
+    "callers_loop", default=None
+)
+"""The event loop whose task waits for the work of this thread, without being blocked by
+it.
+"""
 _INTERRUPTED = ContextVar("interrupted", default=Event())  # noqa: B039  # which is never set
 _SLOTS = WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Semaphore]()
 
 
 def start_thread(
-    work: Callable[[], T], *, daemon: bool = True, loop: asyncio.AbstractEventLoop | None = None
+    work: Callable[[], T],
+    *,
+    daemon: bool = True,
+    loop: asyncio.AbstractEventLoop | None = None,
 ) -> "Future[T]":
-    """Run blocking work in a thread of its own, which may be abandoned; see `without_exits`.
+    """Run blocking work in a thread of its own, which may be abandoned; see
+    `without_exits`.
 
     `loop` is the one whose task awaits it.
     """
@@ -52,7 +61,10 @@ def start_thread(
     try:
         threading.Thread(target=run, daemon=daemon).start()
     except RuntimeError as error:
-        text = f"No thread can be started ({error}). Close the memory before the program ends."
+        text = (
+            f"No thread can be started ({error}). Close the memory before the "
+            "program ends."
+        )
         future.set_exception(LangMemGraphError(text))
     return future
 
@@ -60,13 +72,15 @@ def start_thread(
 def result_of(future: "Future[T]", seconds: float | None = None) -> T:
     """The result of other threads' work, waited for so long; None is without a limit.
 
-    The main thread wakes now and then: a signal that the system hands to another thread does not
-    end its wait, and an interrupt from the keyboard would come only when the work is done.
+    The main thread wakes now and then: a signal that the system hands to another thread
+    does not end its wait, and an interrupt from the keyboard would come only when the
+    work is done.
     """
     until = inf if seconds is None else monotonic() + seconds
     while True:
         try:
-            # Not `wait([future])`: an interrupt within it may leave the future's lock taken.
+            # Not `wait([future])`: an interrupt within it may leave the future's lock
+            # taken.
             return future.result(max(0.0, min(WAKE_SECONDS, until - monotonic())))
         except TimeoutError:  # of this wait, or of the work
             if future.done():
@@ -76,8 +90,12 @@ def result_of(future: "Future[T]", seconds: float | None = None) -> T:
 
 
 def without_exits(error: BaseException) -> Exception:
-    """The error; one of ours instead of those that would end an event loop or that none takes."""
-    if isinstance(error, Exception) and not isinstance(error, StopIteration | CancelledError):
+    """The error; one of ours instead of those that would end an event loop or that none
+    takes.
+    """
+    if isinstance(error, Exception) and not isinstance(
+        error, StopIteration | CancelledError
+    ):
         return error
     made = LangMemGraphError(f"{type(error).__name__}: {error}")
     made.__cause__ = error
@@ -85,18 +103,22 @@ def without_exits(error: BaseException) -> Exception:
 
 
 async def in_thread(work: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
-    """Like `asyncio.to_thread`, for calls that may never return: the process ends without them.
+    """Like `asyncio.to_thread`, for calls that may never return: the process ends
+    without them.
 
-    Chat models are called this way, and not by their async methods: providers share async HTTP
-    connections between all models of a process, and these are bound to the loop that opened them.
-    Used on the memory's loop, they would break the application's own calls.
+    Chat models are called this way, and not by their async methods: providers share
+    async HTTP connections between all models of a process, and these are bound to the
+    loop that opened them. Used on the memory's loop, they would break the application's
+    own calls.
     """
     call, loop = partial(work, *args, **options), asyncio.get_running_loop()
     return await asyncio.wrap_future(start_thread(call, loop=loop))
 
 
 async def in_thread_of(user: str, work: Callable[[], T]) -> T:
-    """Run a user's blocking work in a thread; only calls of the same user wait for each other."""
+    """Run a user's blocking work in a thread; only calls of the same user wait for each
+    other.
+    """
     key = (loop := asyncio.get_running_loop(), user)
     async with _SLOTS.setdefault(key, asyncio.Semaphore(AT_ONCE)):
         return await asyncio.wrap_future(start_thread(work, daemon=False, loop=loop))
@@ -111,22 +133,30 @@ def finish(work: Callable[[], object], until: float) -> None:
 
 
 def is_interrupted() -> bool:
-    """Whether nobody waits for the current work any more; what can be done later then stays due."""
+    """Whether nobody waits for the current work any more; what can be done later then
+    stays due.
+    """
     return _INTERRUPTED.get().is_set()
 
 
 def uninterrupted(work: Callable[P, T]) -> Callable[P, T]:
-    """Wrap a function: the main thread has it done in another; an interrupt ends the wait."""
+    """Wrap a function: the main thread has it done in another; an interrupt ends the
+    wait.
+    """
 
     @wraps(work)
     def inside(*args: P.args, **options: P.kwargs) -> T:
         main = main_thread()
-        if current_thread() is not main or not main.is_alive():  # at exit no thread can be started
+        # at exit no thread can be started
+        if current_thread() is not main or not main.is_alive():
             return work(*args, **options)
         interrupted = Event()
-        token = _INTERRUPTED.set(interrupted)  # the thread starts with a copy of this context
+        # the thread starts with a copy of this context
+        token = _INTERRUPTED.set(interrupted)
         try:
-            return result_of(start_thread(partial(work, *args, **options), daemon=False))
+            return result_of(
+                start_thread(partial(work, *args, **options), daemon=False)
+            )
         finally:
             interrupted.set()
             _INTERRUPTED.reset(token)

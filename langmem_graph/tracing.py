@@ -1,6 +1,8 @@
-"""Spans and gauges for OpenTelemetry, run names for LangSmith: counts, hashed ids, no texts.
+"""Spans and gauges for OpenTelemetry, run names for LangSmith: counts, hashed ids, no
+texts.
 
-Without opentelemetry-api, or without a provider of the application, nothing is recorded.
+Without opentelemetry-api, or without a provider of the application, nothing is
+recorded.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,13 +31,19 @@ class _OfUser(Protocol):
 
 U = TypeVar("U", bound=_OfUser)
 NAME = "langmem_graph"
-"""The name of the tracer and the loggers, and the tag of every run of this library in LangSmith."""
+"""The name of the tracer and the loggers, and the tag of every run of this library in
+LangSmith.
+"""
 _NOSTREAM = "nostream"
-"""LangGraph's tag that keeps the memory's model calls out of the application's message stream."""
+"""LangGraph's tag that keeps the memory's model calls out of the application's message
+stream.
+"""
 
 
 class Span:
-    """Takes the attributes of the current step; without a recording span it does nothing."""
+    """Takes the attributes of the current step; without a recording span it does
+    nothing.
+    """
 
     def __init__(self, span: Any = None) -> None:
         self._span = span
@@ -43,7 +51,9 @@ class Span:
     def note(self, **counts: int | float | str | bool) -> None:
         """Add counts and names, never a user's text."""
         if self._span is not None:
-            self._span.set_attributes({f"{NAME}.{name}": value for name, value in counts.items()})
+            self._span.set_attributes(
+                {f"{NAME}.{name}": value for name, value in counts.items()}
+            )
 
     def note_sizes(self, outcome: object) -> None:
         """Add the length of every list and dict in an outcome."""
@@ -52,13 +62,20 @@ class Span:
         if isinstance(outcome, BaseModel):
             outcome = dict(outcome)
         named = outcome if isinstance(outcome, Mapping) else {"found": outcome}
-        several = {name: value for name, value in named.items() if isinstance(value, list | dict)}
+        several = {
+            name: value
+            for name, value in named.items()
+            if isinstance(value, list | dict)
+        }
         self.note(**{name: len(value) for name, value in several.items()})
 
 
 @contextmanager
-def span(step: str, user: str = "", **attributes: int | float | str | bool) -> Iterator[Span]:
-    """Record a span `langmem_graph.<step>` around the block; of the user, a hash is recorded.
+def span(
+    step: str, user: str = "", **attributes: int | float | str | bool
+) -> Iterator[Span]:
+    """Record a span `langmem_graph.<step>` around the block; of the user, a hash is
+    recorded.
 
     The attributes are counts and names, never a user's text.
     """
@@ -81,7 +98,9 @@ def span(step: str, user: str = "", **attributes: int | float | str | bool) -> I
 
 
 def traced(method: Callable[Concatenate[U, P], T]) -> Callable[Concatenate[U, P], T]:
-    """Wrap a user's method in a span of its name that records the sizes of what it returns."""
+    """Wrap a user's method in a span of its name that records the sizes of what it
+    returns.
+    """
 
     @wraps(method)
     def inside(self: U, /, *args: P.args, **options: P.kwargs) -> T:
@@ -111,7 +130,9 @@ _OBSERVED: WeakSet[_WithUsers] = WeakSet()
 
 
 def observe_due(memory: _WithUsers) -> None:
-    """Let two gauges tell what is due in this memory: how many messages, and for how long."""
+    """Let two gauges tell what is due in this memory: how many messages, and for how
+    long.
+    """
     try:
         _gauges()
     except ImportError:
@@ -129,7 +150,11 @@ def _gauges() -> tuple[Any, Any]:
 
     def oldest(_: object) -> list[Any]:
         now = datetime.now(UTC)
-        ages = [(now - one.oldest_due).total_seconds() for one in _summaries() if one.oldest_due]
+        ages = [
+            (now - one.oldest_due).total_seconds()
+            for one in _summaries()
+            if one.oldest_due
+        ]
         return [Observation(max(ages, default=0.0))]
 
     meter = get_meter(NAME)
@@ -148,7 +173,9 @@ def _summaries() -> Iterator[UserSummary]:
 
 
 def current() -> Any:
-    """The caller's tracing context, to be resumed in another thread or context, or None."""
+    """The caller's tracing context, to be resumed in another thread or context, or
+    None.
+    """
     if _tracer() is None:
         return None
     from opentelemetry.context import get_current
@@ -165,7 +192,9 @@ def resume(caller: Any) -> None:
 
 
 def labelled(run: str, user: str = "", **metadata: str) -> "RunnableConfig":
-    """The run config under which LangSmith shows a model call or inner graph of this library."""
+    """The run config under which LangSmith shows a model call or inner graph of this
+    library.
+    """
     known = {f"{NAME}_{name}": value for name, value in metadata.items()}
     if user:
         known[f"{NAME}_user"] = folder_name(user)

@@ -1,4 +1,6 @@
-"""How far words are trusted: the weakest origin of several, and how much of a context they get."""
+"""How far words are trusted: the weakest origin of several, and how much of a context
+they get.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,8 +23,14 @@ def weakest(origins: Iterable[Origin]) -> Origin:
 
 
 def note_of(shown: OriginatedModel | RecordStatement | Fact, speaker: str) -> str:
-    """The origin of foreign words, for a line of a context, where the speaker does not tell it."""
-    return f" ({shown.origin})" if shown.origin in FOREIGN and shown.origin != speaker else ""
+    """The origin of foreign words, for a line of a context, where the speaker does not
+    tell it.
+    """
+    return (
+        f" ({shown.origin})"
+        if shown.origin in FOREIGN and shown.origin != speaker
+        else ""
+    )
 
 
 @dataclass
@@ -40,11 +48,13 @@ class Allowance:
     def take(self, shown: MessageHit | Fact, cost: int) -> bool:
         """Whether a line of so many tokens is allowed; if so, it is counted.
 
-        Named people who talk to the user are stored in the place of the assistant, and are no
-        others.
+        Named people who talk to the user are stored in the place of the assistant, and
+        are no others.
         """
         speaker = shown.speaker if isinstance(shown, Fact) else shown.name
-        is_person = shown.origin == "assistant" and bool(speaker) and speaker != "assistant"
+        is_person = (
+            shown.origin == "assistant" and bool(speaker) and speaker != "assistant"
+        )
         if shown.origin == "user" or is_person:
             return True
         is_foreign = shown.origin in FOREIGN
@@ -56,7 +66,9 @@ class Allowance:
 
 
 def bounded(hits: Sequence[Found], k: int, share: float) -> list[Found]:
-    """What was found, with at most this share of `k` of them foreign: the first ones."""
+    """What was found, with at most this share of `k` of them foreign: the first
+    ones.
+    """
     left, kept = ceil(k * share), list[Found]()
     for hit in hits:
         left -= hit.origin in FOREIGN

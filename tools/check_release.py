@@ -1,4 +1,5 @@
-"""Checks what `make release` has built: whether it is complete, and works where it is installed.
+"""Checks what `make release` has built: whether it is complete, and works where it is
+installed.
 
 python tools/check_release.py dist --uv uv
 
@@ -39,7 +40,8 @@ assert len(load_prompt("extract")) > 1_000
 with Memory("memory", model=ScriptedChatModel(answers={"Extraction": read})) as memory:
     alice = memory.user("alice")
     alice.add([("user", "I always take an aisle seat.")], session_id="monday")
-    assert "an aisle seat" in alice.recall("Which chair do I want on the plane?").context
+    recalled = alice.recall("Which chair do I want on the plane?")
+    assert "an aisle seat" in recalled.context
     alice.flush()
     assert alice.search_records("seat")[0].text == "Alice takes an aisle seat."
     with TestClient(create_inspector(memory, hosts=["testserver"])) as client:
@@ -52,15 +54,25 @@ print("A first remembered answer, a record and a page of the inspector.")
 
 
 def data_files() -> set[str]:
-    """The files of the package that are no Python: prompts, templates, static files, word lists."""
+    """The files of the package that are no Python: prompts, templates, static files,
+    word lists.
+    """
     files = (one for one in REPOSITORY.glob("langmem_graph/**/*") if one.is_file())
-    found = {str(one.relative_to(REPOSITORY)) for one in files if one.suffix not in {".py", ".pyc"}}
-    return found | {"langmem_graph/cli/demo_conversation.jsonl"}  # from examples/, see pyproject
+    found = {
+        str(one.relative_to(REPOSITORY))
+        for one in files
+        if one.suffix not in {".py", ".pyc"}
+    }
+    # from examples/, see pyproject
+    return found | {"langmem_graph/cli/demo_conversation.jsonl"}
 
 
 def missing_from(wheel: Path) -> set[str]:
     """The files of the package that the wheel lacks."""
-    modules = {str(one.relative_to(REPOSITORY)) for one in REPOSITORY.glob("langmem_graph/**/*.py")}
+    modules = {
+        str(one.relative_to(REPOSITORY))
+        for one in REPOSITORY.glob("langmem_graph/**/*.py")
+    }
     return (data_files() | modules) - set(ZipFile(wheel).namelist())
 
 
@@ -74,7 +86,9 @@ def strange_in(sdist: Path) -> set[str]:
         text=True,
     )
     with tarfile.open(sdist) as archive:
-        inside = {one.name.partition("/")[2] for one in archive.getmembers() if one.isfile()}
+        inside = {
+            one.name.partition("/")[2] for one in archive.getmembers() if one.isfile()
+        }
     return inside - set(kept.stdout.split()) - {"PKG-INFO"}
 
 
@@ -105,7 +119,9 @@ def main() -> None:
     if missing := missing_from(wheel):
         sys.exit(f"{wheel.name} lacks {', '.join(sorted(missing))}")
     if strange := strange_in(sdist):
-        sys.exit(f"{sdist.name} has {', '.join(sorted(strange))}, which git does not keep")
+        sys.exit(
+            f"{sdist.name} has {', '.join(sorted(strange))}, which git does not keep"
+        )
     try_out(wheel, chosen.uv)
 
 

@@ -1,7 +1,9 @@
-"""What the site needs beyond docs/: hooks of mkdocs, and an extension of griffe; see mkdocs.yml.
+"""What the site needs beyond docs/: hooks of mkdocs, and an extension of griffe; see
+mkdocs.yml.
 
-The documents link to files of the repository, such as `../ARCHITECTURE.md`, as a repository's host
-shows them. The site gets a page for each file that is linked, below `repository/`.
+The documents link to files of the repository, such as `../ARCHITECTURE.md`, as a
+repository's host shows them. The site gets a page for each file that is linked, below
+`repository/`.
 """
 
 import json
@@ -28,7 +30,10 @@ class Twins(Extension):
     def on_attribute_instance(self, *, attr: Attribute, **_: Any) -> None:
         """Say of `aadd = twin(add)` whose twin it is."""
         if made := re.fullmatch(r"twin\((\w+)\)", str(attr.value)):
-            text = f"Async twin of `{made[1]}`: the same arguments and answer, to be awaited."
+            text = (
+                f"Async twin of `{made[1]}`: the same arguments and answer, to be "
+                "awaited."
+            )
             attr.docstring = Docstring(text, parent=attr)
 
 
@@ -41,14 +46,21 @@ def place(path: str) -> str:
 
 def source(uri: str) -> str:
     """The path in the repository of a page of the site."""
-    return uri.removeprefix(f"{FOLDER}/") if uri.startswith(f"{FOLDER}/") else f"docs/{uri}"
+    return (
+        uri.removeprefix(f"{FOLDER}/")
+        if uri.startswith(f"{FOLDER}/")
+        else f"docs/{uri}"
+    )
 
 
 def linked(text: str, path: str) -> set[str]:
     """The paths in the repository that the document at this path links to."""
     parts = CODE.split(text)[::2]
     targets = [one[2] for part in parts for one in LINK.finditer(part)]
-    return {posixpath.normpath(posixpath.join(posixpath.dirname(path), one)) for one in targets}
+    return {
+        posixpath.normpath(posixpath.join(posixpath.dirname(path), one))
+        for one in targets
+    }
 
 
 def shown(path: str) -> str:
@@ -57,8 +69,12 @@ def shown(path: str) -> str:
     if path.endswith(".md"):
         return file.read_text(encoding="utf-8")
     if file.is_dir():
-        names = sorted(one.name for one in file.iterdir() if one.suffix in {".py", ".ipynb"})
-        return f"# {path}\n\n" + "".join(f"- [{one}]({file.name}/{one})\n" for one in names)
+        names = sorted(
+            one.name for one in file.iterdir() if one.suffix in {".py", ".ipynb"}
+        )
+        return f"# {path}\n\n" + "".join(
+            f"- [{one}]({file.name}/{one})\n" for one in names
+        )
     if file.suffix == ".ipynb":
         cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
         return "\n\n".join(part for cell in cells for part in parts(cell))
@@ -75,13 +91,19 @@ def parts(cell: dict[str, Any]) -> Iterator[str]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for each file outside docs/ that a page links to, directly or through another."""
-    texts = {source(one.src_uri): one.content_string for one in files.documentation_pages()}
+    """Add a page for each file outside docs/ that a page links to, directly or through
+    another.
+    """
+    texts = {
+        source(one.src_uri): one.content_string for one in files.documentation_pages()
+    }
     due = list(texts.items())
     while due:
         path, text = due.pop()
         for target in sorted(linked(text, path)):
-            inside = target.startswith(("docs/", "..")) or not (REPOSITORY / target).exists()
+            inside = (
+                target.startswith(("docs/", "..")) or not (REPOSITORY / target).exists()
+            )
             if target in texts or inside:
                 continue
             texts[target] = shown(target)
@@ -93,7 +115,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Lead links to files of the repository to their pages."""
-    path = source(page.file.src_uri.removesuffix(".md") if is_code(page) else page.file.src_uri)
+    path = source(
+        page.file.src_uri.removesuffix(".md") if is_code(page) else page.file.src_uri
+    )
 
     def moved(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link[2]))
@@ -101,7 +125,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         return link[1] + posixpath.relpath(place(target), here) + link[3]
 
     parts = CODE.split(markdown)
-    return "".join(one if index % 2 else LINK.sub(moved, one) for index, one in enumerate(parts))
+    return "".join(
+        one if index % 2 else LINK.sub(moved, one) for index, one in enumerate(parts)
+    )
 
 
 def is_code(page: Page) -> bool:

@@ -58,10 +58,20 @@ def main() -> None:
     asked = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="foreign-suites-"))
     try:
-        _pip("install", "--quiet", "--no-deps", "--target", scratch / "extra", *NEEDED.split())
+        _pip(
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--target",
+            scratch / "extra",
+            *NEEDED.split(),
+        )
         ran = [
             _run(
-                name, scratch, ["-k", asked.tests, f"--timeout={asked.seconds}"], dense=asked.dense
+                name,
+                scratch,
+                ["-k", asked.tests, f"--timeout={asked.seconds}"],
+                dense=asked.dense,
             )
             for name in asked.only or ("mem", "sqlite", "pg", "langmem", "deepagents")
             if _fetch(name, asked.foreign.resolve(), scratch)
@@ -87,7 +97,14 @@ def _fetch(name: str, foreign: Path, scratch: Path) -> bool:
     if name not in ("langmem", "deepagents"):
         print(f"skipped {name}: there is no {foreign / name / 'tests'}")
         return False
-    options = ("--quiet", "--no-deps", "--no-binary", ":all:", "--dest", scratch / "sources")
+    options = (
+        "--quiet",
+        "--no-deps",
+        "--no-binary",
+        ":all:",
+        "--dest",
+        scratch / "sources",
+    )
     if not _pip("download", *options, name):
         print(f"skipped {name}: its source distribution could not be downloaded")
         return False
@@ -96,7 +113,9 @@ def _fetch(name: str, foreign: Path, scratch: Path) -> bool:
         opened.extractall(scratch / "sources", filter="data")
     found = archive.with_name(archive.name.removesuffix(".tar.gz"))
     if not (found / "tests").is_dir():
-        print(f"skipped {name}: {archive.name} carries no tests, nor is there {foreign / name}")
+        print(
+            f"skipped {name}: {archive.name} carries no tests, nor is there {foreign / name}"
+        )
         return False
     shutil.copytree(found, suite)
     return True
@@ -108,23 +127,40 @@ def _run(name: str, scratch: Path, options: list[str], *, dense: bool) -> Ran:
         _pip("install", "--quiet", "--no-deps", "--target", scratch / "extra", name)
     report = suite / "report.xml"
     path = os.pathsep.join(map(str, (TOOLS, suite, scratch / "extra", ROOT)))
-    command = [sys.executable, "-m", "pytest", "tests", "-q", *PYTEST.split(), "-p", "swap_store"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tests",
+        "-q",
+        *PYTEST.split(),
+        "-p",
+        "swap_store",
+    ]
     print(f"running {name} …", flush=True)
     subprocess.run(
         [*command, *options, f"--junitxml={report}"],
         cwd=suite,
-        env=os.environ | {"PYTHONPATH": path, "FOREIGN_RANKING": "dense" if dense else ""},
+        env=os.environ
+        | {"PYTHONPATH": path, "FOREIGN_RANKING": "dense" if dense else ""},
         stdout=subprocess.DEVNULL,
         check=False,
     )
     if not report.exists():
         return Ran(name, Counter(error=1), ["pytest itself failed"], [])
     cases = {
-        f"{case.get('classname')}::{case.get('name')}": (_end(case), float(case.get("time", 0)))
+        f"{case.get('classname')}::{case.get('name')}": (
+            _end(case),
+            float(case.get("time", 0)),
+        )
         for case in ElementTree.parse(report).iter("testcase")
     }
     failed = [case for case, (end, _) in cases.items() if end in ("failed", "error")]
-    slow = [f"{case} took {seconds:.0f} s" for case, (_, seconds) in cases.items() if seconds > 30]
+    slow = [
+        f"{case} took {seconds:.0f} s"
+        for case, (_, seconds) in cases.items()
+        if seconds > 30
+    ]
     return Ran(name, Counter(end for end, _ in cases.values()), failed, slow)
 
 
@@ -139,11 +175,15 @@ def _show(ran: list[Ran]) -> None:
     print(f"\n{'suite':12}{'passed':>8}{'failed':>8}{'skipped':>9}")
     for one in ran:
         failed = one.counts["failed"] + one.counts["error"]
-        print(f"{one.name:12}{one.counts['passed']:8}{failed:8}{one.counts['skipped']:9}")
+        print(
+            f"{one.name:12}{one.counts['passed']:8}{failed:8}{one.counts['skipped']:9}"
+        )
     for one in ran:
         for case in one.failed:
             name = f"{one.name}: {case.split('.')[-1]}"
-            reasons = (why for pattern, why in DIFFERENT.items() if re.search(pattern, name))
+            reasons = (
+                why for pattern, why in DIFFERENT.items() if re.search(pattern, name)
+            )
             print(f"{name}: {next(reasons, 'UNEXPECTED')}")
         for case in one.slow:
             print(f"{one.name}: {case.split('.')[-1]}")

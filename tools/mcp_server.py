@@ -1,4 +1,5 @@
-"""An MCP server to point a client at: `python tools/mcp_server.py --user me --memory DIR`.
+"""An MCP server to point a client at: `python tools/mcp_server.py --user me --memory
+DIR`.
 
 The same as `langmem-graph mcp`, with the same options.
 """

@@ -19,7 +19,8 @@ from langmem_graph.embeddings.minilm import PROGRAM, WEIGHTS, model_folder
 LAYERS = 6
 HEADS = 12
 HEAD_SIZE = 32
-NORM = "LayerNormalization <axis = -1, epsilon = 1e-12>"  # layer_norm_eps of the model's config
+# layer_norm_eps of the model's config
+NORM = "LayerNormalization <axis = -1, epsilon = 1e-12>"
 
 _MODEL = """<ir_version: 10, opset_import: ["" : 20]>
 minilm (int64[batch, length] input_ids, int64[batch, length] attention_mask,
@@ -101,7 +102,10 @@ def program(safetensors_file: Path) -> bytes:
 def _steps() -> str:
     layers = (
         _LAYER.format(
-            n=f"encoder_layer_{n}", source=f"hidden_{n}", target=f"hidden_{n + 1}", norm=NORM
+            n=f"encoder_layer_{n}",
+            source=f"hidden_{n}",
+            target=f"hidden_{n + 1}",
+            norm=NORM,
         )
         for n in range(LAYERS)
     )
@@ -128,7 +132,11 @@ def _places(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def _is_dense(name: str) -> bool:
-    return name.startswith("encoder") and name.endswith("weight") and "LayerNorm" not in name
+    return (
+        name.startswith("encoder")
+        and name.endswith("weight")
+        and "LayerNorm" not in name
+    )
 
 
 def _reference(name: str, place: dict[str, Any]) -> TensorProto:

@@ -22,8 +22,11 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 
 ROOT = Path(__file__).resolve().parents[1]
-LIMIT = 90.0  # seconds for the tests of one change; three times as long as without it, if more
-OPTIONS = "-x -q -p no:cacheprovider -p no:xdist -W ignore::pytest.PytestAssertRewriteWarning"
+# seconds for the tests of one change; three times as long as without it, if more
+LIMIT = 90.0
+OPTIONS = (
+    "-x -q -p no:cacheprovider -p no:xdist -W ignore::pytest.PytestAssertRewriteWarning"
+)
 FAST = "not small_add and not chroma_once and not handler"  # all but the slowest tests
 MODULES = {
     "storage/deletion.py": "extraction/test_forget_and_undo reliability/test_forget_beside_readers "
@@ -74,7 +77,13 @@ MODULES = {
 """The tests that have to notice a change of a module, or of these functions of it."""
 LONG = ("mcp/transports.py", "storage/deletion.py")  # whose tests marked `long` run too
 ENDS = {"failed": "killed", "late": "late", "": "SURVIVED"}
-PAIRS = {ast.Eq: ast.NotEq, ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.Is: ast.IsNot, ast.In: ast.NotIn}
+PAIRS = {
+    ast.Eq: ast.NotEq,
+    ast.Lt: ast.LtE,
+    ast.Gt: ast.GtE,
+    ast.Is: ast.IsNot,
+    ast.In: ast.NotIn,
+}
 SWAPPED: dict[type, type] = {**PAIRS, **{new: old for old, new in PAIRS.items()}}
 
 
@@ -84,10 +93,14 @@ def changed(node: ast.AST) -> ast.AST | None:
         case ast.Compare(left, [op], values) if type(op) in SWAPPED:
             return ast.Compare(left, [SWAPPED[type(op)]()], values)
         case ast.BoolOp(op, values):
-            return ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
+            return ast.BoolOp(
+                ast.Or() if isinstance(op, ast.And) else ast.And(), values
+            )
         case ast.UnaryOp(ast.Not(), operand):
             return operand
-        case ast.If(test, yes, no) | ast.IfExp(test, yes, no) if not isinstance(test, ast.Compare):
+        case ast.If(test, yes, no) | ast.IfExp(test, yes, no) if not isinstance(
+            test, ast.Compare
+        ):
             return type(node)(ast.UnaryOp(ast.Not(), test), yes, no)
         case ast.Raise() | ast.Expr(ast.Call()) if "_log." not in ast.unparse(node):
             return ast.Pass()
@@ -104,7 +117,11 @@ def mutants(module: str) -> Iterator[tuple[str, str]]:
     """What is changed, and the module's text with this change."""
     file, _, names = module.partition(":")
     tree = ast.parse((ROOT / "langmem_graph" / file).read_text())
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [
+        n
+        for n in ast.walk(tree)
+        if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
     chosen = (f for f in functions if not names or f.name in names.split(","))
     for parent in (node for function in chosen for node in ast.walk(function)):
         for field, value in ast.iter_fields(parent):
@@ -112,7 +129,11 @@ def mutants(module: str) -> Iterator[tuple[str, str]]:
             for place, node in enumerate(nodes):
                 if not isinstance(node, ast.AST) or (new := changed(node)) is None:
                     continue
-                put = [*nodes[:place], ast.copy_location(new, node), *nodes[place + 1 :]]
+                put = [
+                    *nodes[:place],
+                    ast.copy_location(new, node),
+                    *nodes[place + 1 :],
+                ]
                 setattr(parent, field, put if isinstance(value, list) else new)
                 old, said = (" ".join(ast.unparse(n).split())[:60] for n in (node, new))
                 what = f":{getattr(node, 'lineno', 0)} {old} -> {said}"
@@ -133,7 +154,13 @@ def noticed(module: str, text: str | None, limit: float) -> str:
         marked = ["-k", FAST, *(["-m", "not stress"] if module in LONG else [])]
         parts = [file.partition("::") for file in MODULES[module].split()]
         files = [f"tests/{file}.py{colons}{test}" for file, colons, test in parts]
-        os._exit(int(importlib.import_module("pytest").main([*OPTIONS.split(), *marked, *files])))
+        os._exit(
+            int(
+                importlib.import_module("pytest").main(
+                    [*OPTIONS.split(), *marked, *files]
+                )
+            )
+        )
     ended, status, until = 0, 1, time.monotonic() + limit
     while not ended and time.monotonic() < until:
         time.sleep(0.1)
@@ -148,14 +175,22 @@ def noticed(module: str, text: str | None, limit: float) -> str:
 def main() -> None:
     """Try the changes, print which were not noticed, and count."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", nargs="*", default=[""], help="parts of modules' names")
+    parser.add_argument(
+        "--only", nargs="*", default=[""], help="parts of modules' names"
+    )
     parser.add_argument("--each", type=int, default=4, help="changes of a module")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--change", nargs=3, action="append", metavar=("MODULE", "OLD", "NEW"))
+    parser.add_argument(
+        "--change", nargs=3, action="append", metavar=("MODULE", "OLD", "NEW")
+    )
     asked, made = parser.parse_args(), list[tuple[str, str, str]]()
     for part, old, new in asked.change or ():
         [module] = [name for name in MODULES if part in name]
-        text = (ROOT / "langmem_graph" / module.partition(":")[0]).read_text().replace(old, new)
+        text = (
+            (ROOT / "langmem_graph" / module.partition(":")[0])
+            .read_text()
+            .replace(old, new)
+        )
         made.append((module, f" {old!r} -> {new!r}", text))
     for module in () if asked.change else MODULES:
         if any(part in module for part in asked.only):
@@ -163,8 +198,12 @@ def main() -> None:
             some = random.Random(asked.seed).sample(found, min(asked.each, len(found)))
             made += [(module, *one) for one in some]
     copied = Path(tempfile.mkdtemp(prefix="mutants-"))
-    shutil.copytree(ROOT, copied, ignore=shutil.ignore_patterns(".*"), dirs_exist_ok=True)
-    compileall.compile_dir(copied, quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+    shutil.copytree(
+        ROOT, copied, ignore=shutil.ignore_patterns(".*"), dirs_exist_ok=True
+    )
+    compileall.compile_dir(
+        copied, quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH
+    )
     os.chdir(copied)
     os.environ |= {"PYTHONPATH": str(copied), "PYTHONDONTWRITEBYTECODE": "1"}
     sys.path[0], sys.dont_write_bytecode = str(copied), True
@@ -178,10 +217,14 @@ def main() -> None:
             good = not noticed(module, None, 10 * LIMIT)
             limits[module] = good * max(LIMIT, 3 * (time.monotonic() - begun))
         limit = limits[module]
-        end = ENDS[noticed(module, text, limit)] if limit else "NOT TRIED, its tests fail"
+        end = (
+            ENDS[noticed(module, text, limit)] if limit else "NOT TRIED, its tests fail"
+        )
         ends[end] += 1
         print(f"{end:8}", module.partition(":")[0] + what, flush=True)
-    print(f"{ends['killed'] + ends['late']} of {len(made)} killed, {ends['late']} of them by time")
+    print(
+        f"{ends['killed'] + ends['late']} of {len(made)} killed, {ends['late']} of them by time"
+    )
     shutil.rmtree(copied)
 
 

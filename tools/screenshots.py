@@ -1,8 +1,10 @@
-"""Makes the pictures of the inspector in docs/images with a real browser, from the demo's memory.
+"""Makes the pictures of the inspector in docs/images with a real browser, from the
+demo's memory.
 
 python tools/screenshots.py [--out DIR] [--browser /usr/bin/chromium]
 
-What a model would read in the demo's conversation is scripted here. It takes half a minute.
+What a model would read in the demo's conversation is scripted here. It takes half a
+minute.
 """
 
 import argparse
@@ -27,7 +29,10 @@ TOKEN = "of-the-pictures"  # noqa: S105  # served on this machine, for seconds
 NORDLYS = {"project": "Nordlys", "facet": "project_state", "subject": "Nordlys pilot"}
 READ: list[tuple[str, dict[str, Any]]] = [
     ("nine-week-old beagle", {"text": "The user has a beagle puppy called Biscuit."}),
-    ("chews everything green", {"text": "Biscuit is teething and chews everything green."}),
+    (
+        "chews everything green",
+        {"text": "Biscuit is teething and chews everything green."},
+    ),
     (
         "vaccination is due",
         {
@@ -37,7 +42,10 @@ READ: list[tuple[str, dict[str, Any]]] = [
             "when": "2025-03-03T08:30",
         },
     ),
-    ("Aisle seat, always", {"text": "The user takes an aisle seat.", "kind": "preference"}),
+    (
+        "Aisle seat, always",
+        {"text": "The user takes an aisle seat.", "kind": "preference"},
+    ),
     ("NX-4471-0093", {"text": "The user's frequent flyer number is NX-4471-0093."}),
     (
         "nothing before eight",
@@ -45,25 +53,36 @@ READ: list[tuple[str, dict[str, Any]]] = [
     ),
     ("live by 30 June", {"text": "The Nordlys pilot goes live by 30 June.", **NORDLYS}),
     ("200 households", {"text": "The Nordlys pilot has 200 households.", **NORDLYS}),
-    ("84,000 euros", {"text": "The budget of the Nordlys pilot is 84,000 euros.", **NORDLYS}),
+    (
+        "84,000 euros",
+        {"text": "The budget of the Nordlys pilot is 84,000 euros.", **NORDLYS},
+    ),
     ("walnuts", {"text": "The user is allergic to walnuts: they close the throat."}),
     ("stopped eating meat", {"text": "The user's sister Leyla eats no meat."}),
     ("moved to Gothenburg", {"text": "Leyla lives in Gothenburg."}),
     ("15 August", {"text": "The Nordlys pilot goes live on 15 August.", **NORDLYS}),
     ("150 households", {"text": "The Nordlys pilot has 150 households.", **NORDLYS}),
-    ("E-7719", {"text": "Test meters show the error E-7719; Tomas is on it.", **NORDLYS}),
+    (
+        "E-7719",
+        {"text": "Test meters show the error E-7719; Tomas is on it.", **NORDLYS},
+    ),
     ("my knee held up", {"text": "The user ran eight kilometres without knee pain."}),
     (
         "strength session",
         {
-            "text": "The user has a strength session every Tuesday at seven in the evening.",
+            "text": (
+                "The user has a strength session every Tuesday at seven in the evening."
+            ),
             "kind": "event",
             "facet": "schedule",
             "when": "2025-06-17T19:00",
             "recurrence": "FREQ=WEEKLY;BYDAY=TU",
         },
     ),
-    ("東京の友達", {"text": "Kenji from Tokyo visits in October and likes sake.", "kind": "event"}),
+    (
+        "東京の友達",
+        {"text": "Kenji from Tokyo visits in October and likes sake.", "kind": "event"},
+    ),
     ("a sago palm at the market", {"text": "The user nearly bought a sago palm."}),
 ]
 REPLACED = {
@@ -71,16 +90,36 @@ REPLACED = {
         "15 August",
         "move the go-live from 30 June to 15 August",
     ),
-    "The Nordlys pilot has 200 households.": ("150 households", "It goes down to 150 households"),
+    "The Nordlys pilot has 200 households.": (
+        "150 households",
+        "It goes down to 150 households",
+    ),
 }
 TRACKS = {
-    "nordlys": ("Nordlys pilot", "Live on 15 August with 150 households.", "Nordlys|meters"),
-    "biscuit": ("Biscuit, the puppy", "A teething beagle who chews plants.", "Biscuit|puppy|palm"),
-    "travel": ("How the user flies", "Aisle seats, never before eight.", "seat|flyer|departs"),
-    "family-and-food": ("Family and food", "Leyla eats no meat.", "Leyla|walnuts|Kenji"),
+    "nordlys": (
+        "Nordlys pilot",
+        "Live on 15 August with 150 households.",
+        "Nordlys|meters",
+    ),
+    "biscuit": (
+        "Biscuit, the puppy",
+        "A teething beagle who chews plants.",
+        "Biscuit|puppy|palm",
+    ),
+    "travel": (
+        "How the user flies",
+        "Aisle seats, never before eight.",
+        "seat|flyer|departs",
+    ),
+    "family-and-food": (
+        "Family and food",
+        "Leyla eats no meat.",
+        "Leyla|walnuts|Kenji",
+    ),
 }
 PROFILE = (
-    "Runs the household side of the Nordlys pilot. Has a teething beagle, Biscuit. Flies on the "
+    "Runs the household side of the Nordlys pilot. Has a teething beagle, Biscuit. "
+    "Flies on the "
     "aisle, never before eight. Is allergic to walnuts."
 )
 PAGES = {
@@ -116,7 +155,11 @@ def extract(question: str) -> dict[str, Any]:
 
 def _aliases(question: str, words: str) -> list[str]:
     lines = question.split("Changed records:\n")[1].splitlines()
-    return [line.split(": ")[0] for line in lines if any(w in line for w in words.split("|"))]
+    return [
+        line.split(": ")[0]
+        for line in lines
+        if any(w in line for w in words.split("|"))
+    ]
 
 
 def gather(question: str) -> dict[str, Any]:
@@ -124,7 +167,12 @@ def gather(question: str) -> dict[str, Any]:
     made = []
     for name, (title, summary, words) in TRACKS.items():
         if evidence := _aliases(question, words):
-            about = {"name": name, "title": title, "summary": summary, "narrative": summary}
+            about = {
+                "name": name,
+                "title": title,
+                "summary": summary,
+                "narrative": summary,
+            }
             made.append({**about, "evidence": evidence})
     return {"tracks": made}
 
@@ -209,7 +257,10 @@ def main() -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, demo_memory(directory) as memory:
         take(memory, chosen.out, chosen.browser)
-    sizes = {file.name: file.stat().st_size for file in sorted(chosen.out.glob("inspector-*.png"))}
+    sizes = {
+        file.name: file.stat().st_size
+        for file in sorted(chosen.out.glob("inspector-*.png"))
+    }
     for name, size in sizes.items():
         print(f"{size / 1000:6.0f} kB  {name}")
     print(f"{sum(sizes.values()) / 1000:6.0f} kB together")

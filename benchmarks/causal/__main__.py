@@ -1,7 +1,9 @@
-"""Which causal scorer tells causes from mere company? Hand-written pairs, a local model.
+"""Which causal scorer tells causes from mere company? Hand-written pairs, a local
+model.
 
-Run from the repository root: `python -m benchmarks.causal --start` (with the packages it names), or
-`--server URL` for a running llama-server, or `--model NAME` for a model of transformers.
+Run from the repository root: `python -m benchmarks.causal --start` (with the packages
+it names), or `--server URL` for a running llama-server, or `--model NAME` for a model
+of transformers.
 """
 
 import argparse
@@ -41,7 +43,9 @@ def main() -> int:
         reading = Reading(lm, groups)
         scores = reading.scores() | _surface(groups)
         accepted, orders = _accepted(scores, reading), _orders(reading)
-    parts = [f"# Causal scorers: {len(groups)} groups of a cause and three other texts\n"]
+    parts = [
+        f"# Causal scorers: {len(groups)} groups of a cause and three other texts\n"
+    ]
     for title, places in _parts(groups):
         parts += [f"\n## AUC, {title} (95% interval)\n", _aucs(scores, places, reading)]
         parts += [f"\n## Difference of two AUCs, {title} (95% interval)\n"]
@@ -54,9 +58,15 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     made = common.parser(__doc__)
     way = made.add_mutually_exclusive_group(required=True)
-    way.add_argument("--server", help="a running llama-server, such as http://127.0.0.1:8080")
-    way.add_argument("--start", action="store_true", help="start one here, with SmolLM2-135M")
-    way.add_argument("--model", help="a causal model of transformers, with torch installed")
+    way.add_argument(
+        "--server", help="a running llama-server, such as http://127.0.0.1:8080"
+    )
+    way.add_argument(
+        "--start", action="store_true", help="start one here, with SmolLM2-135M"
+    )
+    way.add_argument(
+        "--model", help="a causal model of transformers, with torch installed"
+    )
     return made.parse_args()
 
 
@@ -80,11 +90,17 @@ def _parts(groups: Sequence[Group]) -> Iterator[tuple[str, list[int]]]:
 
 
 def _surface(groups: Sequence[Group]) -> dict[str, Scores]:
-    """What should tell nothing: else the pairs could be sorted without understanding them."""
+    """What should tell nothing: else the pairs could be sorted without understanding
+    them.
+    """
     pairs = [[(group.cause, group.effects[kind]) for group in groups] for kind in KINDS]
     return {
-        "(shared words)": np.array([[shared_words(*pair) for pair in row] for row in pairs]),
-        "(length)": np.array([[len(effect.split()) for _, effect in row] for row in pairs]),
+        "(shared words)": np.array(
+            [[shared_words(*pair) for pair in row] for row in pairs]
+        ),
+        "(length)": np.array(
+            [[len(effect.split()) for _, effect in row] for row in pairs]
+        ),
     }
 
 
@@ -101,7 +117,10 @@ def _differences(scores: dict[str, Scores], places: Sequence[int]) -> str:
     for one, other in COMPARED:
         first = [_measure(scores[one], kinds) for kinds in AGAINST]
         second = [_measure(scores[other], kinds) for kinds in AGAINST]
-        cells = [_with_interval(_less(a, b), places) for a, b in zip(first, second, strict=True)]
+        cells = [
+            _with_interval(_less(a, b), places)
+            for a, b in zip(first, second, strict=True)
+        ]
         rows.append([f"{one}, less {other}", *cells])
     return common.table(["scores", *COLUMNS], rows)
 
@@ -129,7 +148,9 @@ def _with_interval(measure: Measure, places: Sequence[int]) -> str:
 
 def _accepted(scores: dict[str, Scores], reading: Reading) -> str:
     rules = [("pmi", PMI_MIN, "the paper's threshold")]
-    rules += [(name, reading.threshold(name), "95th percentile") for name in reading.scorers]
+    rules += [
+        (name, reading.threshold(name), "95th percentile") for name in reading.scorers
+    ]
     rows = []
     for name, threshold, origin in rules:
         shares = (scores[name] > threshold).mean(axis=1)
@@ -144,7 +165,9 @@ def _orders(reading: Reading) -> str:
         right = reading.right_order(name)
         low, high = bootstrap_interval(right.tolist())
         rows.append([name, f"{right.mean():.0%} ({low:.0%} to {high:.0%})"])
-    return common.table(["scorer", "causal pairs that score higher in the right order"], rows)
+    return common.table(
+        ["scorer", "causal pairs that score higher in the right order"], rows
+    )
 
 
 if __name__ == "__main__":

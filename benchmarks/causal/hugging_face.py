@@ -1,4 +1,6 @@
-"""A language model of `transformers` for the causal scorers, as the paper's (ActMem 1.2)."""
+"""A language model of `transformers` for the causal scorers, as the paper's (ActMem
+1.2).
+"""
 
 import threading
 from functools import cached_property
@@ -14,8 +16,10 @@ class HuggingFaceModel:
     It counts every token, also one that is only a part of a character.
 
     Args:
-        model: a name on the hub, such as `gpt2-large`, the paper's (ActMem 1.2), or a folder.
-        options: passed to both `from_pretrained` calls, such as `revision` or `gguf_file`.
+        model: a name on the hub, such as `gpt2-large`, the paper's (ActMem 1.2), or a
+            folder.
+        options: passed to both `from_pretrained` calls, such as `revision` or
+            `gguf_file`.
     """
 
     def __init__(self, model: str, **options: Any) -> None:
@@ -28,7 +32,8 @@ class HuggingFaceModel:
 
         Raises:
             MissingExtraError: transformers or torch is not installed.
-            CausalModelError: the model cannot be loaded, or the text is too long for it.
+            CausalModelError: the model cannot be loaded, or the text is too long for
+                it.
         """
         with self._loading:
             torch, tokenizer, model = self._loaded
@@ -37,17 +42,22 @@ class HuggingFaceModel:
         self._check(model, start, len(whole))
         with torch.inference_mode():
             logits = model(torch.tensor([whole])).logits[0, start - 1 : -1].float()
-        return float(torch.nn.functional.cross_entropy(logits, torch.tensor(whole[start:])))
+        return float(
+            torch.nn.functional.cross_entropy(logits, torch.tensor(whole[start:]))
+        )
 
     def _check(self, model: Any, start: int, length: int) -> None:
         limit = getattr(model.config, "max_position_embeddings", None)
         if limit and length > limit:
             raise CausalModelError(
-                f"{self.model_name} reads {limit} tokens at most, the pair has {length}."
+                f"{self.model_name} reads {limit} tokens at most, the pair has "
+                f"{length}."
             )
         if not 0 < start < length:
             raise CausalModelError(
-                f"The tokenizer of {self.model_name} leaves nothing before or after the cut."
+                f"The tokenizer of {self.model_name} leaves nothing before or "
+                "after "
+                "the cut."
             )
 
     @cached_property
@@ -62,10 +72,13 @@ class HuggingFaceModel:
             ) from error
         try:
             tokenizer = AutoTokenizer.from_pretrained(self.model_name, **self._options)
-            model = AutoModelForCausalLM.from_pretrained(self.model_name, **self._options)
+            model = AutoModelForCausalLM.from_pretrained(
+                self.model_name, **self._options
+            )
         except Exception as error:  # files, hub, formats: each raises errors of its own
             raise CausalModelError(
                 f"The causal model {self.model_name!r} cannot be loaded"
-                f" ({type(error).__name__}: {error}). Name a model of the hub or a folder."
+                f" ({type(error).__name__}: {error}). Name a model of the hub or a "
+                "folder."
             ) from error
         return torch, tokenizer, model.eval()

@@ -1,4 +1,6 @@
-"""A llama-server inside this process, with a small model that a Python package carries."""
+"""A llama-server inside this process, with a small model that a Python package
+carries.
+"""
 
 import importlib.util
 import socket

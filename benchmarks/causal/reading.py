@@ -1,4 +1,6 @@
-"""Scores of all pairs by every causal scorer, each text read by the language model once."""
+"""Scores of all pairs by every causal scorer, each text read by the language model
+once.
+"""
 
 from collections.abc import Sequence
 from time import perf_counter
@@ -55,7 +57,9 @@ class Reading:
         }
 
     def scores(self) -> dict[str, Scores]:
-        """By name, combinations included; topicality is what "Also," and the cause explain."""
+        """By name, combinations included; topicality is what "Also," and the cause
+        explain.
+        """
         own = {name: self._by_kind(scorer) for name, scorer in self.scorers.items()}
         cosine, topicality = self._cosines(), own["pmi"] - own["contrast"]
         return own | {
@@ -69,11 +73,17 @@ class Reading:
 
     def threshold(self, name: str) -> float:
         """Calibrated on all texts, taken as one user's records."""
-        texts = [text for group in self._groups for text in (group.cause, *group.effects.values())]
+        texts = [
+            text
+            for group in self._groups
+            for text in (group.cause, *group.effects.values())
+        ]
         return calibrate(self.scorers[name], texts)
 
     def right_order(self, name: str) -> Scores:
-        """1 where a causal pair scores higher than the same pair turned round, else 0."""
+        """1 where a causal pair scores higher than the same pair turned round,
+        else 0.
+        """
         pairs = self._pairs("causal")
         turned = [(effect, cause) for cause, effect in pairs]
         score = self.scorers[name].score
@@ -93,7 +103,10 @@ class Reading:
     def _alone(self) -> Scores:
         """How likely the effect is without its cause."""
         return np.array(
-            [[-self._lm.nll(ALONE, f" {e}") for _, e in self._pairs(kind)] for kind in KINDS]
+            [
+                [-self._lm.nll(ALONE, f" {e}") for _, e in self._pairs(kind)]
+                for kind in KINDS
+            ]
         )
 
     def _cosines(self) -> Scores:

@@ -1,4 +1,6 @@
-"""The data sets, one file each. Nothing is downloaded: a missing file is named with its origin."""
+"""The data sets, one file each. Nothing is downloaded: a missing file is named with its
+origin.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

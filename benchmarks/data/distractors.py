@@ -27,11 +27,14 @@ def with_distractors(data: DataSet, embeddings: Embeddings, most: int) -> DataSe
     library = {question.goal.name: question.goal for question in every if question.goal}
     if len(library) <= most:
         raise InvalidInputError(
-            f"{data.title} has {len(library)} tools, too few for {most} beside the right one."
+            f"{data.title} has {len(library)} tools, too few for {most} beside the "
+            "right one."
         )
     tools = list(library.values())
     vectors = np.asarray(embeddings.embed_documents([_described(one) for one in tools]))
-    vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    vectors = vectors / np.maximum(
+        np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12
+    )
     alike = dict(zip(library, vectors @ vectors.T, strict=True))
     talks = [
         replace(talk, questions=[_beside(one, tools, alike) for one in talk.questions])
@@ -42,12 +45,19 @@ def with_distractors(data: DataSet, embeddings: Embeddings, most: int) -> DataSe
 
 def _described(tool: ToolGoal) -> str:
     parameters = tool.parameters.get("properties") or {}
-    about = [f"{name} {one.get('description', '')}".strip() for name, one in parameters.items()]
+    about = [
+        f"{name} {one.get('description', '')}".strip()
+        for name, one in parameters.items()
+    ]
     return f"{tool.name}: {tool.description} ({', '.join(about)})"
 
 
-def _beside(question: Question, tools: list[ToolGoal], alike: dict[str, np.ndarray]) -> Question:
-    """Both kinds in the order in which they are offered: shuffled, and the most alike first."""
+def _beside(
+    question: Question, tools: list[ToolGoal], alike: dict[str, np.ndarray]
+) -> Question:
+    """Both kinds in the order in which they are offered: shuffled, and the most alike
+    first.
+    """
     if question.goal is None:
         return question
     near = np.argsort(-alike[question.goal.name], kind="stable").tolist()

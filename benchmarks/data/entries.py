@@ -1,4 +1,6 @@
-"""RealMem's memory-entry mode: memories hold the set's own extracted entries, not what was said."""
+"""RealMem's memory-entry mode: memories hold the set's own extracted entries, not what
+was said.
+"""
 
 from dataclasses import replace
 
@@ -6,8 +8,10 @@ from benchmarks.data.items import Conversation, DataSet, Question, Session
 from langmem_graph.errors import InvalidInputError
 
 _NOTES = (
-    "Memories hold the entries that the set's authors extracted, each as a message of its own at "
-    "its session's date, and nothing of what was said. Gold are the entries that the reply was "
+    "Memories hold the entries that the set's authors extracted, each as a message of "
+    "its own at "
+    "its session's date, and nothing of what was said. Gold are the entries that the "
+    "reply was "
     "made from.",
 )
 
@@ -18,10 +22,14 @@ def as_entries(data: DataSet) -> DataSet:
     Raises:
         InvalidInputError: its questions name no entries as gold.
     """
-    if not any(question.memories for talk in data.conversations for question in talk.questions):
+    if not any(
+        question.memories for talk in data.conversations for question in talk.questions
+    ):
         raise InvalidInputError(f"{data.title} does not say which entries are gold.")
     talks = [_conversation(talk) for talk in data.conversations]
-    return replace(data, by="message", conversations=talks, notes=(*data.notes, *_NOTES))
+    return replace(
+        data, by="message", conversations=talks, notes=(*data.notes, *_NOTES)
+    )
 
 
 def _conversation(talk: Conversation) -> Conversation:
@@ -34,7 +42,12 @@ def _entries(session: Session) -> Session:
     """Their ids are `SESSION#NUMBER`, the first being 1."""
     at = session.messages[0].get("at") if session.messages else None
     entries = [
-        {"id": f"{session.session_id}#{n}", "role": "user", "content": one["text"], "at": at}
+        {
+            "id": f"{session.session_id}#{n}",
+            "role": "user",
+            "content": one["text"],
+            "at": at,
+        }
         for n, one in enumerate(session.records, 1)
     ]
     return Session(session.session_id, entries)

@@ -41,7 +41,9 @@ def only(files: Sequence[Path]) -> list[Path]:
     """
     if len(files) > 1:
         names = ", ".join(str(file) for file in files)
-        raise BenchDataError(f"Which one? There are {names}. Name the file with --data.")
+        raise BenchDataError(
+            f"Which one? There are {names}. Name the file with --data."
+        )
     return list(files)
 
 
@@ -57,7 +59,9 @@ def read_json(file: Path) -> Any:
 
 
 def _loaded(text: str) -> Any:
-    """JSON; half a pair of signs, which it may hold and no file or database takes, is replaced."""
+    """JSON; half a pair of signs, which it may hold and no file or database takes, is
+    replaced.
+    """
     data = json.loads(text)
     if "\\ud" not in text and "\\uD" not in text:
         return data
@@ -68,7 +72,9 @@ def read_all(files: Sequence[Path]) -> list[Any]:
     """The objects of all files, each holding one or a list of them."""
     read = [read_json(file) for file in files]
     return [
-        one for content in read for one in (content if isinstance(content, list) else [content])
+        one
+        for content in read
+        for one in (content if isinstance(content, list) else [content])
     ]
 
 
@@ -80,14 +86,25 @@ def in_layout(title: str, files: Sequence[Path], build: Callable[[], T]) -> T:
     """
     try:
         return build()
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        IndexError,
+        OverflowError,
+    ) as error:
         names = ", ".join(str(file) for file in files[:3])
         problem = f"{type(error).__name__}: {error}"
-        raise BenchDataError(f"Not in {title}'s layout: {names} ({problem}).") from error
+        raise BenchDataError(
+            f"Not in {title}'s layout: {names} ({problem})."
+        ) from error
 
 
 def checked(load: Loader) -> Loader:
-    """The loader, refusing data in which two questions have one name, or something is no text."""
+    """The loader, refusing data in which two questions have one name, or something is
+    no text.
+    """
 
     @wraps(load)
     def reading(data: Path) -> DataSet:
@@ -95,21 +112,31 @@ def checked(load: Loader) -> Loader:
         _check(found, "conversation", (talk.name for talk in found.conversations))
         for talk in found.conversations:
             _check_texts(found, talk)
-            _check(found, f"question of {talk.name}", (question.id for question in talk.questions))
+            _check(
+                found,
+                f"question of {talk.name}",
+                (question.id for question in talk.questions),
+            )
         return found
 
     return reading
 
 
 def _check_texts(data: DataSet, talk: Conversation) -> None:
-    said = [message["content"] for session in talk.sessions for message in session.messages]
+    said = [
+        message["content"] for session in talk.sessions for message in session.messages
+    ]
     for text in (*said, *(question.text for question in talk.questions)):
         if not isinstance(text, str):
-            raise BenchDataError(f"Not in {data.title}'s layout: {str(text)[:80]} is no text.")
+            raise BenchDataError(
+                f"Not in {data.title}'s layout: {str(text)[:80]} is no text."
+            )
 
 
 def _check(data: DataSet, what: str, names: Iterable[str]) -> None:
     name, times = next(iter(Counter(names).most_common(1)), ("", 0))
     if times > 1:
         files = ", ".join(str(file) for file in data.files[:3])
-        raise BenchDataError(f"{data.title}: the {what} {name!r} is there twice, in {files}.")
+        raise BenchDataError(
+            f"{data.title}: the {what} {name!r} is there twice, in {files}."
+        )

@@ -1,7 +1,7 @@
 """Questions that need nobody's memory, asked of a reader that may decide not to look.
 
-Asked beside a data set's own with `--reader navigate`, so that needless calls are seen (NapMem,
-Table 5). Written for this project.
+Asked beside a data set's own with `--reader navigate`, so that needless calls are seen
+(NapMem, Table 5). Written for this project.
 """
 
 from dataclasses import replace
@@ -34,7 +34,9 @@ _ASKED = {
 
 
 def with_general(data: DataSet, most: int | None = None) -> DataSet:
-    """The data set with these questions, at most so many, after its first conversation."""
+    """The data set with these questions, at most so many, after its first
+    conversation.
+    """
     if data.task != "judged" or not data.conversations:
         return data
     asked = [
@@ -43,5 +45,6 @@ def with_general(data: DataSet, most: int | None = None) -> DataSet:
     ]
     first, *rest = data.conversations
     return replace(
-        data, conversations=[replace(first, questions=[*first.questions, *asked]), *rest]
+        data,
+        conversations=[replace(first, questions=[*first.questions, *asked]), *rest],
     )

@@ -1,8 +1,9 @@
-"""LongMemEval and ActMemEval, which share a layout: every question brings its own sessions.
+"""LongMemEval and ActMemEval, which share a layout: every question brings its own
+sessions.
 
-Gold are sessions. LongMemEval has 500 questions; ActMemEval has requests that earlier sessions
-speak against. ActMemEval's layout is taken from public code that reads the file; the file itself
-could not be read here.
+Gold are sessions. LongMemEval has 500 questions; ActMemEval has requests that earlier
+sessions speak against. ActMemEval's layout is taken from public code that reads the
+file; the file itself could not be read here.
 """
 
 import re
@@ -19,7 +20,8 @@ from benchmarks.data.items import Conversation, DataSet, Question, Session
 _WEEKDAY = re.compile(r"\((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*\)")
 Rule = Callable[[dict[str, Any]], str]
 _LONGMEMEVAL = (
-    "longmemeval_s.json, _m.json or _oracle.json (github.com/xiaowu0162/LongMemEval, MIT)"
+    "longmemeval_s.json, _m.json or _oracle.json "
+    "(github.com/xiaowu0162/LongMemEval, MIT)"
 )
 RULES = {
     "temporal-reasoning": "temporal",
@@ -27,14 +29,20 @@ RULES = {
     "single-session-preference": "preference",
 }
 _LONGMEMEVAL_NOTES = (
-    "Questions whose id ends in `_abs` cannot be answered from the sessions: only saying so is "
+    "Questions whose id ends in `_abs` cannot be answered from the sessions: only "
+    "saying so is "
     "right, and they have no place in the retrieval figures.",
 )
-_ACTMEMEVAL = "ActMemEval.json of ActMem's authors (arXiv 2603.00026, github.com/xhzhangxx/ActMem)"
+_ACTMEMEVAL = (
+    "ActMemEval.json of ActMem's authors (arXiv 2603.00026, "
+    "github.com/xhzhangxx/ActMem)"
+)
 _ACTMEMEVAL_NOTES = (
-    "Read as LongMemEval's layout (question, answer, haystack_sessions, answer_session_ids …), "
+    "Read as LongMemEval's layout (question, answer, haystack_sessions, "
+    "answer_session_ids …), "
     "which public code for ActMemEval.json uses; not tested on the original file.",
-    "The paper's retrieval accuracy counts facts; its facts are not in that layout, so here gold "
+    "The paper's retrieval accuracy counts facts; its facts are not in that layout, "
+    "so here gold "
     "are sessions.",
 )
 
@@ -46,7 +54,14 @@ def load_longmemeval(data: Path) -> DataSet:
     cuts = (5, 10, 20)
     title = "LongMemEval"
     return DataSet(
-        "longmemeval", title, "session", cuts, "judged", conversations, files, _LONGMEMEVAL_NOTES
+        "longmemeval",
+        title,
+        "session",
+        cuts,
+        "judged",
+        conversations,
+        files,
+        _LONGMEMEVAL_NOTES,
     )
 
 
@@ -57,7 +72,14 @@ def load_actmemeval(data: Path) -> DataSet:
     cuts = (5, 10, 20)
     title = "ActMemEval"
     return DataSet(
-        "actmemeval", title, "session", cuts, "judged", conversations, files, _ACTMEMEVAL_NOTES
+        "actmemeval",
+        title,
+        "session",
+        cuts,
+        "judged",
+        conversations,
+        files,
+        _ACTMEMEVAL_NOTES,
     )
 
 
@@ -70,17 +92,24 @@ def _rule(row: dict[str, Any]) -> str:
 def _conversations(title: str, files: list[Path], rule: Rule) -> list[Conversation]:
     """One conversation for each question."""
     rows = list(enumerate(read_all(files), 1))
-    return in_layout(title, files, lambda: [_conversation(row, n, rule) for n, row in rows])
+    return in_layout(
+        title, files, lambda: [_conversation(row, n, rule) for n, row in rows]
+    )
 
 
 def _conversation(row: dict[str, Any], number: int, rule: Rule) -> Conversation:
-    """Sessions are called by their place: gold ones of LongMemEval are `answer_…` in the file."""
+    """Sessions are called by their place: gold ones of LongMemEval are `answer_…` in
+    the file.
+    """
     own = str(row.get("question_id") or number)
     talks = row["haystack_sessions"]
-    names = row.get("haystack_session_ids") or [f"session_{n}" for n in range(1, len(talks) + 1)]
+    names = row.get("haystack_session_ids") or [
+        f"session_{n}" for n in range(1, len(talks) + 1)
+    ]
     dates = row.get("haystack_dates") or [None] * len(talks)
     placed = list(zip(names, dates, talks, strict=True))
-    placed.sort(key=lambda one: when(one[1]) or "")  # LongMemEval's are not always in order
+    # LongMemEval's are not always in order
+    placed.sort(key=lambda one: when(one[1]) or "")
     wanted = {str(one) for one in row.get("answer_session_ids") or ()}
     gold = {f"s{n}" for n, (name, _, _) in enumerate(placed, 1) if str(name) in wanted}
     applied = rule(row)
@@ -94,12 +123,15 @@ def _conversation(row: dict[str, Any], number: int, rule: Rule) -> Conversation:
         rule=applied,
     )
     sessions = [
-        Session(f"s{n}", _messages(f"s{n}", at, talk)) for n, (_, at, talk) in enumerate(placed, 1)
+        Session(f"s{n}", _messages(f"s{n}", at, talk))
+        for n, (_, at, talk) in enumerate(placed, 1)
     ]
     return Conversation(own, sessions, [question])
 
 
-def _messages(session: str, at: str | None, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _messages(
+    session: str, at: str | None, turns: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     return [
         {
             "id": f"{session}:{number}",

@@ -1,4 +1,6 @@
-"""What every data set is read into: sessions, questions, and the conversations they belong to."""
+"""What every data set is read into: sessions, questions, and the conversations they
+belong to.
+"""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -11,7 +13,9 @@ from langmem_graph.errors import LangMemGraphError
 from langmem_graph.results import SearchBy
 
 Task = Literal["judged", "scale", "choice", "tool"]
-"""How answers are scored: right or wrong by a judge, 0 to 3 by a judge, by letter, slot by slot."""
+"""How answers are scored: right or wrong by a judge, 0 to 3 by a judge, by letter, slot
+by slot.
+"""
 
 
 class BenchDataError(LangMemGraphError):
@@ -43,7 +47,10 @@ class ToolGoal:
     def as_function(self) -> dict[str, Any]:
         """The tool as an OpenAI function."""
         about = {"name": self.name, "description": self.description}
-        return {"type": "function", "function": {**about, "parameters": dict(self.parameters)}}
+        return {
+            "type": "function",
+            "function": {**about, "parameters": dict(self.parameters)},
+        }
 
 
 @dataclass(frozen=True)
@@ -53,10 +60,12 @@ class Question:
     Attributes:
         id: unique in its conversation.
         text: as the user says it.
-        gold: ids of the messages or sessions that answer it; empty where the data set has none.
+        gold: ids of the messages or sessions that answer it; empty where the data set
+            has none.
         category: the data set's own.
         kind: another label of the data set's, such as RealMem's `single` or `multi`.
-        before: only the sessions before this place are in memory when it is asked; None is all.
+        before: only the sessions before this place are in memory when it is asked; None
+            is all.
         at: when it is asked.
         answer: the right answer, or a rubric.
         rule: what the judge is told of this kind of question, see `judges.RULES`.
@@ -84,7 +93,9 @@ class Question:
 
     @property
     def tools(self) -> list[ToolGoal]:
-        """The tools to choose from, in an order that tells nothing; empty without a goal."""
+        """The tools to choose from, in an order that tells nothing; empty without a
+        goal.
+        """
         every = [*([self.goal] if self.goal else []), *self.offered]
         random.Random(self.id).shuffle(every)  # no secret
         return every
@@ -99,7 +110,9 @@ class Conversation:
     questions: list[Question]
 
     def steps(self) -> Iterator[tuple[list[Question], Session | None]]:
-        """In order: the questions asked at this point, then the session to add, None at the end."""
+        """In order: the questions asked at this point, then the session to add, None at
+        the end.
+        """
         for place, session in enumerate(self.sessions):
             yield [q for q in self.questions if q.before == place], session
         yield [q for q in self.questions if q.before is None], None

@@ -23,12 +23,17 @@ CATEGORIES = {
     5: "5 adversarial",
 }
 ADVERSARIAL = CATEGORIES[5]
-_WANTED = "LoCoMo's JSON (locomo10.json of github.com/snap-research/locomo, CC BY-NC 4.0)"
+_WANTED = (
+    "LoCoMo's JSON (locomo10.json of github.com/snap-research/locomo, CC BY-NC 4.0)"
+)
 _NOTES = (
-    "About 6% of LoCoMo's answer keys are known to be wrong: differences under 3 points mean "
+    "About 6% of LoCoMo's answer keys are known to be wrong: differences under 3 "
+    "points mean "
     "little.",
-    "Category 5 asks for what was never said, or not of this person: only abstaining is right. Its "
-    "evidence is where the misleading fact stands. Papers often leave it out, so totals are given "
+    "Category 5 asks for what was never said, or not of this person: only abstaining "
+    "is right. Its "
+    "evidence is where the misleading fact stands. Papers often leave it out, so "
+    "totals are given "
     "with and without it.",
 )
 
@@ -38,10 +43,14 @@ def load_locomo(data: Path) -> DataSet:
     files = find(data, "locomo", "*.json", _WANTED)
     samples = read_all(files)
     conversations = in_layout(
-        "LoCoMo", files, lambda: [_conversation(one, n) for n, one in enumerate(samples, 1)]
+        "LoCoMo",
+        files,
+        lambda: [_conversation(one, n) for n, one in enumerate(samples, 1)],
     )
     cuts = (1, 5, 10, 20)
-    return DataSet("locomo", "LoCoMo", "message", cuts, "judged", conversations, files, _NOTES)
+    return DataSet(
+        "locomo", "LoCoMo", "message", cuts, "judged", conversations, files, _NOTES
+    )
 
 
 def _conversation(sample: dict[str, Any], number: int) -> Conversation:
@@ -55,15 +64,23 @@ def _conversation(sample: dict[str, Any], number: int) -> Conversation:
 def _sessions(sample: dict[str, Any]) -> Iterator[Session]:
     """In order; each message at its session's date."""
     talk, observed = sample["conversation"], sample.get("observation") or {}
-    numbers = sorted(int(found[1]) for key in talk if (found := _SESSION.fullmatch(key)))
+    numbers = sorted(
+        int(found[1]) for key in talk if (found := _SESSION.fullmatch(key))
+    )
     for place, number in enumerate(numbers, 1):
         at = _when(talk.get(f"session_{number}_date_time"))
         messages = [_message(turn, at) for turn in talk[f"session_{number}"]]
-        yield Session(f"session_{number}", messages, _observations(observed, place, messages))
+        yield Session(
+            f"session_{number}", messages, _observations(observed, place, messages)
+        )
 
 
 def _when(text: str | None) -> str | None:
-    return datetime.strptime(text.strip(), _TIME).replace(tzinfo=UTC).isoformat() if text else None
+    return (
+        datetime.strptime(text.strip(), _TIME).replace(tzinfo=UTC).isoformat()
+        if text
+        else None
+    )
 
 
 def _message(turn: dict[str, Any], at: str | None) -> dict[str, Any]:
@@ -80,20 +97,35 @@ def _message(turn: dict[str, Any], at: str | None) -> dict[str, Any]:
 def _observations(
     observed: dict[str, Any], session: int, messages: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """LoCoMo's published observations of a session: a sentence, its speaker, its turns."""
+    """LoCoMo's published observations of a session: a sentence, its speaker,
+    its turns.
+    """
     ids = {message["id"] for message in messages}
     rows = []
-    for speaker, lines in (observed.get(f"session_{session}_observation") or {}).items():
+    for speaker, lines in (
+        observed.get(f"session_{session}_observation") or {}
+    ).items():
         for text, evidence in lines:
-            cited = evidence_ids([evidence] if isinstance(evidence, str) else evidence) & ids
+            cited = (
+                evidence_ids([evidence] if isinstance(evidence, str) else evidence)
+                & ids
+            )
             if cited:
-                row = {"text": text, "subject": speaker, "source_message_ids": sorted(cited)}
+                row = {
+                    "text": text,
+                    "subject": speaker,
+                    "source_message_ids": sorted(cited),
+                }
                 rows.append(row)
     return rows
 
 
-def _question(row: dict[str, Any], number: int, known: set[str], at: str | None) -> Question:
-    """Ids that name no turn are dropped from the evidence; it is asked when all was said."""
+def _question(
+    row: dict[str, Any], number: int, known: set[str], at: str | None
+) -> Question:
+    """Ids that name no turn are dropped from the evidence; it is asked when all was
+    said.
+    """
     category = CATEGORIES[row["category"]]
     abstain = category == ADVERSARIAL
     return Question(
@@ -108,6 +140,8 @@ def _question(row: dict[str, Any], number: int, known: set[str], at: str | None)
 
 
 def evidence_ids(evidence: Sequence[str]) -> frozenset[str]:
-    """Turn ids out of LoCoMo's evidence, where one string may hold several, or `D30:05`."""
+    """Turn ids out of LoCoMo's evidence, where one string may hold several, or
+    `D30:05`.
+    """
     found = _EVIDENCE.findall(" ".join(evidence))
     return frozenset(f"D{int(session)}:{int(turn)}" for session, turn in found)

@@ -1,8 +1,8 @@
 """Mem2ActBench: requests whose tool call must be filled from memory.
 
-Two layouts: the paper's files (`qa_dataset.jsonl`, `toolmem_conversation.jsonl`), where gold are
-the source conversations, and this project's own (`*memory*.jsonl` beside files of requests), where
-gold are messages.
+Two layouts: the paper's files (`qa_dataset.jsonl`, `toolmem_conversation.jsonl`), where
+gold are the source conversations, and this project's own (`*memory*.jsonl` beside files
+of requests), where gold are messages.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,18 +10,28 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmarks.data.files import find, in_layout, only, read_all
-from benchmarks.data.items import BenchDataError, Conversation, DataSet, Question, Session, ToolGoal
+from benchmarks.data.items import (
+    BenchDataError,
+    Conversation,
+    DataSet,
+    Question,
+    Session,
+    ToolGoal,
+)
 from benchmarks.metrics.tool_calls import GoldSlot, SlotType, gold_slots
 from langmem_graph.results import SearchBy
 
 _WANTED = (
-    "qa_dataset.jsonl and toolmem_conversation.jsonl of Mem2ActBench (arXiv 2601.19935), or this "
+    "qa_dataset.jsonl and toolmem_conversation.jsonl of Mem2ActBench (arXiv "
+    "2601.19935), or this "
     "project's benchmarks/sets/acting_*.jsonl"
 )
 _NOTES = (
-    "Slots are scored as methods of the paper define them; value F1 is the figure comparable with "
+    "Slots are scored as methods of the paper define them; value F1 is the figure "
+    "comparable with "
     "its tables. All sessions are in memory, in order, and the requests come last.",
-    "Tasks whose source conversations are not in the session file are kept and labelled `evidence "
+    "Tasks whose source conversations are not in the session file are kept and "
+    "labelled `evidence "
     "absent` (the paper's release has such).",
 )
 
@@ -31,14 +41,20 @@ def load_mem2actbench(data: Path) -> DataSet:
     folder = data.parent if data.is_file() else data
     files = find(folder, "mem2actbench", "*.jsonl", _WANTED)
     own = [file for file in files if file.name.startswith("acting")]
-    read = own or [_version(files, name, data) for name in ("qa_dataset", "toolmem_conversation")]
+    read = own or [
+        _version(files, name, data) for name in ("qa_dataset", "toolmem_conversation")
+    ]
     by, conversation = in_layout("Mem2ActBench", read, lambda: _load(own, read))
     title, cuts = "Mem2ActBench", (1, 5, 10, 20)
-    return DataSet("mem2actbench", title, by, cuts, "tool", [conversation], read, _NOTES)
+    return DataSet(
+        "mem2actbench", title, by, cuts, "tool", [conversation], read, _NOTES
+    )
 
 
 def _version(files: list[Path], name: str, named: Path) -> Path:
-    """The file that the user named, else the one of that very name, else the only one like it."""
+    """The file that the user named, else the one of that very name, else the only one
+    like it.
+    """
     like = [file for file in files if file.name.startswith(name)]
     if not like:
         names = ", ".join(file.name for file in files)
@@ -56,23 +72,32 @@ def _load(own: list[Path], read: list[Path]) -> tuple[SearchBy, Conversation]:
     return "session", _papers_layout(read_all([tasks]), read_all([talks]))
 
 
-# --- the paper's ---------------------------------------------------------------------------------
+# --- the paper's
+# ---------------------------------------------------------------------------------
 
 
-def _papers_layout(tasks: list[dict[str, Any]], talks: list[dict[str, Any]]) -> Conversation:
+def _papers_layout(
+    tasks: list[dict[str, Any]], talks: list[dict[str, Any]]
+) -> Conversation:
     sessions = [session for talk in talks for session in _sessions(talk)]
     known = {session.session_id for session in sessions}
-    return Conversation("mem2actbench", sessions, [_paper_task(task, known) for task in tasks])
+    return Conversation(
+        "mem2actbench", sessions, [_paper_task(task, known) for task in tasks]
+    )
 
 
 def _sessions(talk: dict[str, Any]) -> Iterable[Session]:
-    """One for each source conversation in a session, so that what is found has its source's id."""
+    """One for each source conversation in a session, so that what is found has its
+    source's id.
+    """
     parts: dict[str, list[dict[str, Any]]] = {}
     for number, turn in enumerate(talk["turns"], 1):
         source = str(turn.get("source_id") or talk["session_id"])
         role = "assistant" if turn.get("role") != "user" else "user"
         row = {"id": f"{talk['session_id']}:{number}", "role": role}
-        parts.setdefault(source, []).append(row | {"content": str(turn.get("content") or "")})
+        parts.setdefault(source, []).append(
+            row | {"content": str(turn.get("content") or "")}
+        )
     return [Session(source, messages) for source, messages in parts.items()]
 
 
@@ -86,7 +111,10 @@ def _paper_task(task: dict[str, Any], known: set[str]) -> Question:
         for name, value in call["arguments"].items()
     )
     goal = ToolGoal(
-        schema["name"], str(schema.get("description", "")), _schema(schema["parameters"]), slots
+        schema["name"],
+        str(schema.get("description", "")),
+        _schema(schema["parameters"]),
+        slots,
     )
     return Question(
         id=str(task["qa_id"]),
@@ -100,23 +128,31 @@ def _paper_task(task: dict[str, Any], known: set[str]) -> Question:
 
 def _type(grounding: Mapping[str, Any]) -> SlotType:
     found = str(grounding.get("type", "explicit")).casefold()
-    return cast(SlotType, found) if found in ("explicit", "inferred", "default") else "explicit"
+    return (
+        cast(SlotType, found)
+        if found in ("explicit", "inferred", "default")
+        else "explicit"
+    )
 
 
 def _schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", **parameters}
 
 
-# --- this project's ------------------------------------------------------------------------------
+# --- this project's
+# ------------------------------------------------------------------------------
 
 
 def _own_layout(rows: list[dict[str, Any]]) -> Conversation:
-    said = sorted((row for row in rows if "message" in row), key=lambda row: str(row["at"]))
+    said = sorted(
+        (row for row in rows if "message" in row), key=lambda row: str(row["at"])
+    )
     days: dict[str, list[dict[str, Any]]] = {}
     for row in said:
         days.setdefault(str(row["at"])[:10], []).append(row)
     sessions = [
-        Session(day, [_message(one) for one in own], _records(own)) for day, own in days.items()
+        Session(day, [_message(one) for one in own], _records(own))
+        for day, own in days.items()
     ]
     tasks = [row for row in rows if "request" in row]
     if not tasks or not said:

@@ -1,7 +1,7 @@
 """PersonaMem-v2: a person's long chat, and questions with answers to choose from.
 
-`benchmark.csv` names each question's history file. The gold of retrieval are the messages of the
-snippet that shows the preference, found in the history by their text.
+`benchmark.csv` names each question's history file. The gold of retrieval are the
+messages of the snippet that shows the preference, found in the history by their text.
 """
 
 import ast
@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.data.files import find, in_layout, only, read_json
-from benchmarks.data.items import BenchDataError, Conversation, DataSet, Question, Session
+from benchmarks.data.items import (
+    BenchDataError,
+    Conversation,
+    DataSet,
+    Question,
+    Session,
+)
 
 _WANTED = (
     "benchmark/text/benchmark.csv with the data/chat_history_32k/*.json it names "
@@ -22,8 +28,15 @@ _WANTED = (
 _LONGEST_FIELD = 1 << 30
 _LINKS = ("chat_history_32k_link", "chat_history_link")
 _NOTES = (
-    "Options are shuffled once per question, from a fixed seed; the letter decides, no judge.",
-    "System messages of a history, which may describe the person, are not put into memory.",
+    (
+        "Options are shuffled once per question, from a fixed seed; the letter "
+        "decides, "
+        "no judge."
+    ),
+    (
+        "System messages of a history, which may describe the person, are not put into "
+        "memory."
+    ),
     "A history has no dates and is one session, so gold are messages.",
 )
 
@@ -33,13 +46,17 @@ def load_personamem(data: Path) -> DataSet:
     tables = find(data, "personamem", "**/benchmark*.csv", _WANTED)
     (file,) = only([one for one in tables if one.parent.name == "text"] or tables)
     groups = in_layout("PersonaMem-v2", [file], lambda: _people(_table(file)))
-    people = [(name, rows, _history_file(link, file)) for (name, link), rows in groups.items()]
+    people = [
+        (name, rows, _history_file(link, file)) for (name, link), rows in groups.items()
+    ]
     conversations = in_layout(
         "PersonaMem-v2", [file], lambda: [_person(*person) for person in people]
     )
     title, cuts = "PersonaMem-v2", (1, 5, 10, 20)
     read = [file, *dict.fromkeys(history for _, _, history in people)]
-    return DataSet("personamem", title, "message", cuts, "choice", conversations, read, _NOTES)
+    return DataSet(
+        "personamem", title, "message", cuts, "choice", conversations, read, _NOTES
+    )
 
 
 def _table(file: Path) -> list[dict[str, str]]:
@@ -89,7 +106,9 @@ def _history_file(link: str, file: Path) -> Path:
     return found
 
 
-def _question(row: dict[str, str], number: int, person: str, texts: list[str]) -> Question:
+def _question(
+    row: dict[str, str], number: int, person: str, texts: list[str]
+) -> Question:
     wrong = [str(one) for one in _literal(row.get("incorrect_answers") or "[]")]
     options = [row["correct_answer"], *wrong]
     random.Random(f"{person}:{number}").shuffle(options)  # no secret
@@ -135,5 +154,7 @@ def _said(turn: Any) -> str:
 def _text(content: Any) -> str:
     """The words of a message whose content may come in parts."""
     if isinstance(content, list):
-        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+        return "\n".join(
+            str(part.get("text", "")) for part in content if isinstance(part, dict)
+        )
     return str(content or "")

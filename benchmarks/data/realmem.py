@@ -1,6 +1,7 @@
 """RealMem: one person's projects with an assistant, gold by session.
 
-The questions of a session are asked before it is added, so only earlier sessions can be found.
+The questions of a session are asked before it is added, so only earlier sessions can be
+found.
 """
 
 from collections.abc import Iterator
@@ -19,11 +20,15 @@ CATEGORIES = {
 }
 """The files' labels, where the paper has another name for them."""
 _NOTES = (
-    "Categories bear the paper's names; its Static Retrieval is `Dynamic Incremental` in the "
+    "Categories bear the paper's names; its Static Retrieval is `Dynamic Incremental` "
+    "in the "
     "files, Proactive Alignment is `Implicit Preference`.",
-    "The paper does not say whether its R@k is any or all; both are given, and the fraction. NDCG "
-    "is given twice: usual, and as the paper's script has it, where ranks 1 and 2 weigh the same.",
-    "The answer prompt holds memories, the session's date and the question, not the session's "
+    "The paper does not say whether its R@k is any or all; both are given, and the "
+    "fraction. NDCG "
+    "is given twice: usual, and as the paper's script has it, where ranks 1 and 2 "
+    "weigh the same.",
+    "The answer prompt holds memories, the session's date and the question, not the "
+    "session's "
     "earlier turns.",
 )
 
@@ -31,15 +36,21 @@ _NOTES = (
 def load_realmem(data: Path) -> DataSet:
     """A person's file, or a folder of them."""
     files = find(data, "realmem", "*.json", _WANTED)
-    conversations = in_layout("RealMem", files, lambda: [_person(file) for file in files])
+    conversations = in_layout(
+        "RealMem", files, lambda: [_person(file) for file in files]
+    )
     cuts = (5, 10, 20)
-    return DataSet("realmem", "RealMem", "session", cuts, "scale", conversations, files, _NOTES)
+    return DataSet(
+        "realmem", "RealMem", "session", cuts, "scale", conversations, files, _NOTES
+    )
 
 
 def _person(file: Path) -> Conversation:
     data = read_json(file)
     sessions = [_session(raw) for raw in data["dialogues"]]
-    return Conversation(file.stem, sessions, list(_questions(data["dialogues"], sessions)))
+    return Conversation(
+        file.stem, sessions, list(_questions(data["dialogues"], sessions))
+    )
 
 
 def _session(raw: dict[str, Any]) -> Session:
@@ -51,7 +62,9 @@ def _session(raw: dict[str, Any]) -> Session:
 
 
 def _when(text: str) -> str:
-    """`2025-12-24 (Wednesday)` or with a time of day; the weekday in brackets is dropped."""
+    """`2025-12-24 (Wednesday)` or with a time of day; the weekday in brackets is
+    dropped.
+    """
     plain = text.split("(", maxsplit=1)[0].strip()
     return datetime.fromisoformat(plain).replace(tzinfo=UTC).isoformat()
 
@@ -61,8 +74,12 @@ def _message(turn: dict[str, Any], message_id: str, at: str) -> dict[str, Any]:
     return {"id": message_id, "role": role, "content": turn["content"], "at": at}
 
 
-def _memory_points(messages: list[dict[str, Any]], raw: dict[str, Any]) -> list[dict[str, Any]]:
-    """RealMem's extracted memory; a point without a turn (0, -1) is of the whole session."""
+def _memory_points(
+    messages: list[dict[str, Any]], raw: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """RealMem's extracted memory; a point without a turn (0, -1) is of the whole
+    session.
+    """
     ids = [message["id"] for message in messages if message["content"].strip()]
     rows = []
     for point in raw.get("extracted_memory") or []:
@@ -72,7 +89,9 @@ def _memory_points(messages: list[dict[str, Any]], raw: dict[str, Any]) -> list[
     return rows
 
 
-def _questions(dialogues: list[dict[str, Any]], sessions: list[Session]) -> Iterator[Question]:
+def _questions(
+    dialogues: list[dict[str, Any]], sessions: list[Session]
+) -> Iterator[Question]:
     earlier: set[str] = set()
     nothing: dict[str, Any] = {}
     for place, session in enumerate(dialogues):
@@ -80,7 +99,8 @@ def _questions(dialogues: list[dict[str, Any]], sessions: list[Session]) -> Iter
         for number, turn in enumerate(turns, 1):
             if turn.get("is_query"):
                 reply = next(
-                    (one for one in turns[number:] if one["speaker"] == "Assistant"), nothing
+                    (one for one in turns[number:] if one["speaker"] == "Assistant"),
+                    nothing,
                 )
                 asked = sessions[place].messages[number - 1]
                 yield _question(turn, reply, asked, place, earlier)

@@ -9,10 +9,12 @@ from unicodedata import normalize
 _WORD = re.compile(r"\w+")
 _ARTICLES = frozenset({"a", "an", "the"})
 _ABSTAINS = re.compile(
-    r"\b(?:don['’]?t|do not|does not|doesn['’]?t|can(?:not|['’]t)|could not|couldn['’]?t) "
+    r"\b(?:don['’]?t|do not|does not|doesn['’]?t|can(?:not|['’]t)|could "
+    r"not|couldn['’]?t) "
     r"(?:know|say|tell|determine|be (?:determined|answered))"
     r"|\bunknown\b|\bno (?:information|record|mention|memory|evidence)\b"
-    r"|\bnot (?:mentioned|known|stated|said|specified|sure)\b|\b(?:unanswerable|no such)\b",
+    r"|\bnot (?:mentioned|known|stated|said|specified|sure)\b|\b(?:unanswerable|no "
+    r"such)\b",
     re.IGNORECASE,
 )
 

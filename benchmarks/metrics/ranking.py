@@ -26,12 +26,19 @@ def ndcg(ranked: Sequence[str], gold: Collection[str], k: int) -> float:
 
 
 def ndcg_realmem(ranked: Sequence[str], gold: Collection[str], k: int) -> float:
-    """As RealMem's script has it: rank 1 and 2 weigh the same, then discount `log2(rank)`."""
+    """As RealMem's script has it: rank 1 and 2 weigh the same, then discount
+    `log2(rank)`.
+    """
     discounts = [1.0, *(1 / log2(rank) for rank in range(2, k + 1))]
     return _gain(ranked, gold, discounts) / sum(discounts[: len(set(gold))])
 
 
-def _gain(ranked: Sequence[str], gold: Collection[str], discounts: Sequence[float]) -> float:
+def _gain(
+    ranked: Sequence[str], gold: Collection[str], discounts: Sequence[float]
+) -> float:
     """Each gold item counts once, at its first place."""
-    places = {item: place for place, item in reversed(list(enumerate(ranked[: len(discounts)])))}
+    places = {
+        item: place
+        for place, item in reversed(list(enumerate(ranked[: len(discounts)])))
+    }
     return sum(discounts[places[item]] for item in set(gold) if item in places)

@@ -1,7 +1,7 @@
 """Whether a text states a value, exactly or approximately (Mem2ActBench 3.4.1).
 
-Only figures rest on this: a call is filled by the checks of `langmem_graph.grounding`, which accept
-nothing that is merely alike.
+Only figures rest on this: a call is filled by the checks of `langmem_graph.grounding`,
+which accept nothing that is merely alike.
 """
 
 import re
@@ -29,8 +29,9 @@ def supports(text: str, value: Any) -> bool:
 
     Args:
         text: a message or a record.
-        value: a string, a number, or a list or an object of these, each of which the text must
-            state. No text states a boolean: whether one follows is for the step `verify`.
+        value: a string, a number, or a list or an object of these, each of which the
+            text must state. No text states a boolean: whether one follows is for the
+            step `verify`.
     """
     if isinstance(value, list | dict):
         parts = value if isinstance(value, list) else list(value.values())
@@ -43,9 +44,11 @@ def supports(text: str, value: Any) -> bool:
 
 
 def says_nearly(text: str, value: str) -> bool:
-    """True for the same date or amount in another form, most words, or almost the same letters.
+    """True for the same date or amount in another form, most words, or almost the same
+    letters.
 
-    Links, addresses, codes and numbers must be equal: with one other letter they differ.
+    Links, addresses, codes and numbers must be equal: with one other letter they
+    differ.
     """
     wanted = _plain(value)
     if len(wanted) < SHORTEST:
@@ -57,14 +60,17 @@ def says_nearly(text: str, value: str) -> bool:
         return False
     if sum(word in text_words for word in words) / len(words) >= OVERLAP:
         return True
-    windows = (" ".join(text_words[at : at + len(words)]) for at in range(len(text_words)))
+    windows = (
+        " ".join(text_words[at : at + len(words)]) for at in range(len(text_words))
+    )
     return any(fuzz.ratio(" ".join(words), window) >= FUZZY for window in windows)
 
 
 def _is_same_value(text: str, value: str, parsed: Value) -> bool:
     """True for `7 May 2025` and `2025-05-07`, `$1,200` and `1200 USD`."""
     return parsed.raw.strip() == value.strip() and any(
-        (v.type, v.normalized) == (parsed.type, parsed.normalized) for v in find_values(text)
+        (v.type, v.normalized) == (parsed.type, parsed.normalized)
+        for v in find_values(text)
     )
 
 

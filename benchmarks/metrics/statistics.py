@@ -11,7 +11,9 @@ from langmem_graph.errors import MissingExtraError
 ROUNDS = 2_000
 
 
-def bootstrap_interval(values: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
+def bootstrap_interval(
+    values: Sequence[float], *, seed: int = 0
+) -> tuple[float, float]:
     """The 95% interval of the mean, by drawing the items again with replacement."""
     return _interval(tuple(values), seed)
 
@@ -48,6 +50,8 @@ def _scipy_stats() -> Any:
 
 
 def auc(positives: Sequence[float], negatives: Sequence[float]) -> float:
-    """How often a positive scores above a negative; a tie counts half. 0.5 is chance."""
+    """How often a positive scores above a negative; a tie counts half. 0.5 is
+    chance.
+    """
     above = np.subtract.outer(np.asarray(positives), np.asarray(negatives))
     return float(np.mean((above > 0) + (above == 0) / 2))

@@ -1,7 +1,8 @@
 """How right a tool call is, slot by slot, and why a slot is wrong (methods 3.4).
 
-Pure functions over gold arguments, predicted arguments and the gold slots' types. A call that
-could not be read is given as a prediction without a tool name: it is counted, and wrong.
+Pure functions over gold arguments, predicted arguments and the gold slots' types. A
+call that could not be read is given as a prediction without a tool name: it is counted,
+and wrong.
 """
 
 import json
@@ -22,7 +23,11 @@ SlotType = Literal["explicit", "inferred", "default"]
 """Where a gold value comes from: said, to be concluded, or the schema's own."""
 Complexity = Literal["simple", "number", "boolean", "complex"]
 ErrorClass = Literal[
-    "tool_selection", "retrieval_miss", "lossless_retention", "hallucinated_default", "unused"
+    "tool_selection",
+    "retrieval_miss",
+    "lossless_retention",
+    "hallucinated_default",
+    "unused",
 ]
 ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
 """In the order in which they are tested; a slot has the first that holds."""
@@ -90,8 +95,8 @@ class ToolTask:
 def same_value(gold: Any, predicted: Any, *, exact_links: bool = False) -> bool:
     """Whether two JSON values are the same.
 
-    Types are strict (`"5"` is not 5, `true` is not 1), numbers go by value (1 is 1.0), strings
-    are trimmed and case is ignored.
+    Types are strict (`"5"` is not 5, `true` is not 1), numbers go by value (1 is 1.0),
+    strings are trimmed and case is ignored.
 
     Args:
         gold: the right value.
@@ -111,7 +116,9 @@ def same_value(gold: Any, predicted: Any, *, exact_links: bool = False) -> bool:
         alike = (same_value(a, b, exact_links=exact_links) for a, b in pairs)
         return len(gold) == len(predicted) and all(alike)
     if isinstance(gold, dict) and isinstance(predicted, dict):
-        alike = (same_value(gold[k], predicted.get(k), exact_links=exact_links) for k in gold)
+        alike = (
+            same_value(gold[k], predicted.get(k), exact_links=exact_links) for k in gold
+        )
         return gold.keys() == predicted.keys() and all(alike)
     return gold is None and predicted is None
 
@@ -128,7 +135,9 @@ def value_tokens(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def call_tokens(tool: str | None, arguments: Mapping[str, Any]) -> list[str]:
-    """The words of the whole call, serialised: the tool's name, the keys and the values."""
+    """The words of the whole call, serialised: the tool's name, the keys and the
+    values.
+    """
     call = {"name": tool, "arguments": arguments}
     return words(_written(call))
 
@@ -160,18 +169,26 @@ def call_bleu1(task: ToolTask) -> float:
 
 
 def slot_f1(gold: Mapping[str, Any], predicted: Mapping[str, Any]) -> float:
-    """F1 of slots, right where the key is there with an equal value; 1 when both are empty."""
+    """F1 of slots, right where the key is there with an equal value; 1 when both are
+    empty.
+    """
     return f1_of_counts(*slot_counts(gold, predicted))
 
 
-def slot_counts(gold: Mapping[str, Any], predicted: Mapping[str, Any]) -> tuple[int, int, int]:
+def slot_counts(
+    gold: Mapping[str, Any], predicted: Mapping[str, Any]
+) -> tuple[int, int, int]:
     """Right slots, predicted slots and gold slots; sums of these give the micro F1."""
-    right = sum(key in predicted and same_value(gold[key], predicted[key]) for key in gold)
+    right = sum(
+        key in predicted and same_value(gold[key], predicted[key]) for key in gold
+    )
     return right, len(predicted), len(gold)
 
 
 def f1_of_counts(right: int, predicted: int, gold: int) -> float:
-    """F1 of `slot_counts`, of one task or summed over tasks; 1 when there is nothing to fill."""
+    """F1 of `slot_counts`, of one task or summed over tasks; 1 when there is nothing to
+    fill.
+    """
     return 2 * right / (predicted + gold) if predicted + gold else 1.0
 
 
@@ -183,16 +200,19 @@ def exact_match(task: ToolTask) -> bool:
 
 
 def invented(task: ToolTask) -> list[str]:
-    """Slots that got a value though they should have none: the listed ones, else any not in gold.
+    """Slots that got a value though they should have none: the listed ones, else any
+    not in gold.
 
-    A value for a slot that the data set says nothing of is not counted where it lists `absent`.
+    A value for a slot that the data set says nothing of is not counted where it lists
+    `absent`.
     """
     extra = [name for name in task.predicted if name not in task.arguments]
     return [name for name in extra if name in task.absent] if task.absent else extra
 
 
 def complexity(slot: GoldSlot) -> Complexity:
-    """What kind of value it is: long texts, links, addresses, codes and nested values are complex.
+    """What kind of value it is: long texts, links, addresses, codes and nested values
+    are complex.
 
     A date or an amount of a few characters is a simple string.
     """
@@ -218,9 +238,10 @@ def _is_complex_text(text: str) -> bool:
 def error_class(slot: GoldSlot, task: ToolTask) -> ErrorClass | None:
     """Why a slot is wrong, the first reason that holds; None when it is right.
 
-    Tested in this order: the wrong tool; no evidence for the value before the model; a complex
-    value that came back damaged; a default that was replaced; evidence that was there and unused.
-    A default stands in the schema, which is always before the model, so it is never a miss.
+    Tested in this order: the wrong tool; no evidence for the value before the model; a
+    complex value that came back damaged; a default that was replaced; evidence that was
+    there and unused. A default stands in the schema, which is always before the model,
+    so it is never a miss.
     """
     if not task.right_tool:
         return "tool_selection"
@@ -229,13 +250,19 @@ def error_class(slot: GoldSlot, task: ToolTask) -> ErrorClass | None:
     if slot.type != "default" and not is_shown(slot, task):
         return "retrieval_miss"
     given = task.predicted.get(slot.name, _ABSENT)
-    if complexity(slot) == "complex" and given is not _ABSENT and _is_damaged(slot.value, given):
+    if (
+        complexity(slot) == "complex"
+        and given is not _ABSENT
+        and _is_damaged(slot.value, given)
+    ):
         return "lossless_retention"
     return "hallucinated_default" if slot.type == "default" else "unused"
 
 
 def is_shown(slot: GoldSlot, task: ToolTask) -> bool:
-    """Whether evidence for the value was before the model, by its source or by its words."""
+    """Whether evidence for the value was before the model, by its source or by its
+    words.
+    """
     if not slot.sources.isdisjoint(task.shown_ids):
         return True
     return any(supports(text, slot.value) for text in task.shown)
@@ -263,8 +290,12 @@ def gold_slots(gold: Mapping[str, Mapping[str, Any]]) -> tuple[GoldSlot, ...]:
     )
 
 
-def slot_accuracy(tasks: Sequence[ToolTask], label: SlotLabel) -> dict[str, tuple[float, int]]:
-    """Share of right slots and number of slots, per label of a slot, such as its type."""
+def slot_accuracy(
+    tasks: Sequence[ToolTask], label: SlotLabel
+) -> dict[str, tuple[float, int]]:
+    """Share of right slots and number of slots, per label of a slot, such as
+    its type.
+    """
     right: dict[str, list[bool]] = {}
     for task in tasks:
         for slot in task.gold:
@@ -274,7 +305,8 @@ def slot_accuracy(tasks: Sequence[ToolTask], label: SlotLabel) -> dict[str, tupl
 
 
 def error_rates(tasks: Sequence[ToolTask]) -> dict[ErrorClass, float]:
-    """How often a slot is wrong for each reason, over all gold slots, right ones included.
+    """How often a slot is wrong for each reason, over all gold slots, right ones
+    included.
 
     Shares of the errors alone could not be compared across systems.
     """
@@ -286,7 +318,8 @@ def error_rates(tasks: Sequence[ToolTask]) -> dict[ErrorClass, float]:
 def summary(tasks: Sequence[ToolTask]) -> dict[str, float]:
     """All figures of a run over tasks, as fractions; empty without tasks.
 
-    `arg_f1` is the values' F1 over the tasks with the right tool; `invented` counts slots per task.
+    `arg_f1` is the values' F1 over the tasks with the right tool; `invented` counts
+    slots per task.
     """
     if not tasks:
         return {}
@@ -296,7 +329,8 @@ def summary(tasks: Sequence[ToolTask]) -> dict[str, float]:
     return {
         "value_f1": fmean(map(task_f1, tasks)),
         "value_bleu1": fmean(
-            value_bleu1(task.arguments, task.predicted) if task.was_read else 0.0 for task in tasks
+            value_bleu1(task.arguments, task.predicted) if task.was_read else 0.0
+            for task in tasks
         ),
         "call_bleu1": fmean(call_bleu1(task) for task in tasks),
         "slot_f1": fmean(
@@ -312,12 +346,17 @@ def summary(tasks: Sequence[ToolTask]) -> dict[str, float]:
 
 
 def task_f1(task: ToolTask) -> float:
-    """F1 of the values' words; 0 where no call could be read, even if nothing was to be filled."""
+    """F1 of the values' words; 0 where no call could be read, even if nothing was to be
+    filled.
+    """
     return value_f1(task.arguments, task.predicted) if task.was_read else 0.0
 
 
 def _counts(task: ToolTask) -> tuple[int, int, int]:
-    """`slot_counts`; a wrong tool's arguments fill no slot of the right one, but were given."""
+    """`slot_counts`; a wrong tool's arguments fill no slot of the right one, but were
+    given.
+    """
     right, predicted, gold = slot_counts(task.arguments, task.predicted)
-    missed = not task.right_tool and not predicted + gold  # nothing to fill, and yet wrong
+    # nothing to fill, and yet wrong
+    missed = not task.right_tool and not predicted + gold
     return right if task.right_tool else 0, predicted + missed, gold

@@ -2,9 +2,9 @@
 
 `find_values` finds them; the measures of tool calls compare values with it.
 
-The order of the patterns matters: an earlier one takes its characters away from the later ones, so
-that the digits of a URL are not also a number. Every repetition is bounded or possessive, so that
-no message takes more than linear time.
+The order of the patterns matters: an earlier one takes its characters away from the
+later ones, so that the digits of a URL are not also a number. Every repetition is
+bounded or possessive, so that no message takes more than linear time.
 """
 
 import re
@@ -23,8 +23,9 @@ ValueType = Literal[
 
 
 MONTHS = (
-    "january february march april may june july august september october november december".split()
-)
+    "january february march april may june july august september october "
+    "november december"
+).split()
 _MONTH = rf"(?:{'|'.join(MONTHS)}|sept|{'|'.join(name[:3] for name in MONTHS)})\b\.?"
 _NUM = r"(?<!\d)(?<!\d[.,'’\u00a0\u202f])\d++(?:[.,'’\u00a0\u202f]\d++)*+"
 _SIGN = r"(?:(?<![\w)\]\0])[+\-−])?"
@@ -58,7 +59,9 @@ _CLOSING = {")": "(", "]": "[", "}": "{"}
 _TAKEN = "\0"
 """Stands for characters that belong to a value found before."""
 _THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3})+")
-_COUNTED = re.compile(r"\d+(?:[-/][a-z]+)+|\d+(?:st|nd|rd|th|s)?|[a-z]+-\d+", re.IGNORECASE)
+_COUNTED = re.compile(
+    r"\d+(?:[-/][a-z]+)+|\d+(?:st|nd|rd|th|s)?|[a-z]+-\d+", re.IGNORECASE
+)
 """`5-day`, `1st`, `90s`, `covid-19`: words around a number, not codes."""
 _LONG_NUMBER = 7
 """From this many digits on, or with a leading zero, plain digits are a code."""
@@ -69,7 +72,12 @@ def _compiled(pattern: str, *, any_case: bool = True) -> re.Pattern[str]:
 
 
 PATTERNS: list[tuple[ValueType, re.Pattern[str]]] = [
-    ("url", _compiled(rf"\b(?:[a-z][a-z0-9+.-]{{1,12}}://|www\.)[^\s<>\"“”«»`{UNSPACED}、。，]++")),
+    (
+        "url",
+        _compiled(
+            rf"\b(?:[a-z][a-z0-9+.-]{{1,12}}://|www\.)[^\s<>\"“”«»`{UNSPACED}、。，]++"
+        ),
+    ),
     ("email", _compiled(r"(?<![\w.+-])[\w.+-]++@[a-z0-9-]++(?:\.[a-z0-9-]++)+")),
     (
         "date",
@@ -78,25 +86,50 @@ PATTERNS: list[tuple[ValueType, re.Pattern[str]]] = [
             r"(?:\s?Z|[+-]\d{2}:?\d{2})?)?"
         ),
     ),
-    ("date", _compiled(r"\d{4}([./])\d{1,2}\1\d{1,2}|\d{4}年\s?\d{1,2}月(?:\s?\d{1,2}日)?")),
+    (
+        "date",
+        _compiled(r"\d{4}([./])\d{1,2}\1\d{1,2}|\d{4}年\s?\d{1,2}月(?:\s?\d{1,2}日)?"),
+    ),
     ("date", _compiled(r"\d{1,2}月\s?\d{1,2}日|\d{4}년\s?\d{1,2}월\s?\d{1,2}일")),
     (
         "date",
-        _compiled(r"\d{1,2}([./-])\d{1,2}\1\d{4}|\d{2}([./])\d{2}\2\d{2}|\d{1,2}/\d{1,2}/\d{2}"),
+        _compiled(
+            r"\d{1,2}([./-])\d{1,2}\1\d{4}|\d{2}([./])\d{2}\2\d{2}|\d{1,2}/\d{1,2}/\d{2}"
+        ),
     ),
-    ("date", _compiled(rf"\d{{1,2}}(?:st|nd|rd|th)?(?:\sof)?\s{_MONTH}(?:,?\s\d{{4}})?")),
-    ("date", _compiled(rf"\b{_MONTH}\s\d{{1,2}}(?:st|nd|rd|th)?(?!\d)(?:,?\s\d{{4}})?")),
+    (
+        "date",
+        _compiled(rf"\d{{1,2}}(?:st|nd|rd|th)?(?:\sof)?\s{_MONTH}(?:,?\s\d{{4}})?"),
+    ),
+    (
+        "date",
+        _compiled(rf"\b{_MONTH}\s\d{{1,2}}(?:st|nd|rd|th)?(?!\d)(?:,?\s\d{{4}})?"),
+    ),
     ("date", _compiled(rf"\b{_MONTH},?\s(?:of\s)?\d{{4}}")),
-    ("time", _compiled(r"\d{1,2}[:.]\d{2}(?::\d{2})?\s?[ap]\.?m\b\.?|\d{1,2}\s?[ap]\.?m\b\.?")),
+    (
+        "time",
+        _compiled(
+            r"\d{1,2}[:.]\d{2}(?::\d{2})?\s?[ap]\.?m\b\.?|\d{1,2}\s?[ap]\.?m\b\.?"
+        ),
+    ),
     ("time", _compiled(r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?")),
     (
         "time",
-        _compiled(r"\d{1,2}h\d{2}|\d{1,2}(?:[:.]\d{2})?\suhr|\d{1,2}[時时点]\s?(?:\d{1,2}分)?"),
+        _compiled(
+            r"\d{1,2}h\d{2}|\d{1,2}(?:[:.]\d{2})?\suhr|\d{1,2}[時时点]\s?(?:\d{1,2}分)?"
+        ),
     ),
-    ("price", _compiled(rf"(?:\b[A-Z]{{1,3}})?{_CURRENCY}\s?{_NUM}(?:\s?(?:k|m|bn|million)\b)?")),
     (
         "price",
-        _compiled(rf"{_NUM}(?:\s?(?:k|m|bn|million))?\s?(?:{_CURRENCY}|{_MONEY}\b|[円元원])"),
+        _compiled(
+            rf"(?:\b[A-Z]{{1,3}})?{_CURRENCY}\s?{_NUM}(?:\s?(?:k|m|bn|million)\b)?"
+        ),
+    ),
+    (
+        "price",
+        _compiled(
+            rf"{_NUM}(?:\s?(?:k|m|bn|million))?\s?(?:{_CURRENCY}|{_MONEY}\b|[円元원])"
+        ),
     ),
     ("price", _compiled(rf"\b(?:USD|EUR|GBP|JPY|CNY|CHF|INR|AUD|CAD)\s?{_NUM}")),
     (
@@ -115,14 +148,31 @@ PATTERNS: list[tuple[ValueType, re.Pattern[str]]] = [
             any_case=False,
         ),
     ),
-    ("address", _compiled(rf"\d{{1,5}},?\s{_ROMANCE}|{_ROMANCE},?\s\d{{1,5}}", any_case=False)),
+    (
+        "address",
+        _compiled(rf"\d{{1,5}},?\s{_ROMANCE}|{_ROMANCE},?\s\d{{1,5}}", any_case=False),
+    ),
     (
         "identifier",
-        _compiled(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){2,7}(?:\s?[A-Z0-9]{1,3})?", any_case=False),
+        _compiled(
+            r"\b[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){2,7}(?:\s?[A-Z0-9]{1,3})?",
+            any_case=False,
+        ),
     ),
-    ("phone", _compiled(r"\+\d[\d\u00a0 ().-]{5,20}\d|\(\d{2,5}\)\s?\d[\d .-]{3,14}\d")),
-    ("phone", _compiled(r"0\d{1,4}[ /-]\d[\d -]{3,12}\d|\d{3}([-. ])\d{3}\1\d{4}|\d{3}-\d{4}")),
-    ("identifier", _compiled(r"\b(?:[A-Z]{2}|[A-Z]\d|\d[A-Z])\s\d{2,4}", any_case=False)),
+    (
+        "phone",
+        _compiled(r"\+\d[\d\u00a0 ().-]{5,20}\d|\(\d{2,5}\)\s?\d[\d .-]{3,14}\d"),
+    ),
+    (
+        "phone",
+        _compiled(
+            r"0\d{1,4}[ /-]\d[\d -]{3,12}\d|\d{3}([-. ])\d{3}\1\d{4}|\d{3}-\d{4}"
+        ),
+    ),
+    (
+        "identifier",
+        _compiled(r"\b(?:[A-Z]{2}|[A-Z]\d|\d[A-Z])\s\d{2,4}", any_case=False),
+    ),
     ("identifier", _compiled(rf"{_CUE}(?P<value>{_CHUNK})")),
     ("number", _compiled(rf"{_SIGN}{_NUM}\s?{_UNIT}(?![\w-])")),
     ("identifier", _compiled(rf"(?P<value>{_CHUNK})")),
@@ -159,7 +209,9 @@ def _amount(plain: str, kind: ValueType) -> str:
 
 
 def _date(plain: str) -> str:
-    """ISO where day and month are certain; `--05-07` without a year; else the text itself."""
+    """ISO where day and month are certain; `--05-07` without a year; else the text
+    itself.
+    """
     lower = plain.lower()
     named = re.search(r"[a-z]{3,}", re.sub(r"\bof\b", "", lower))
     numbers = [int(digits) for digits in re.findall(r"\d+", lower)]
@@ -167,7 +219,11 @@ def _date(plain: str) -> str:
         return _with_month_name(numbers, _MONTH_NAMES[named.group()[:3]]) or lower
     if re.match(r"\d{4}", lower):
         rest = plain[10:] if re.match(r"\d{4}-\d\d-\d\d", plain) else ""
-        whole = f"{numbers[0]:04}-{numbers[1]:02}" if len(numbers) == 2 else _iso(*numbers[:3])
+        whole = (
+            f"{numbers[0]:04}-{numbers[1]:02}"
+            if len(numbers) == 2
+            else _iso(*numbers[:3])
+        )
         return (whole or lower) + rest
     if re.fullmatch(r"\d+月 ?\d+日", lower):
         return f"--{numbers[0]:02}-{numbers[1]:02}"
@@ -180,7 +236,11 @@ def _with_month_name(numbers: list[int], month: int) -> str | None:
         return _iso(year, month, day)
     if not numbers:
         return None
-    return f"{numbers[0]:04}-{month:02}" if numbers[0] > 31 else f"--{month:02}-{numbers[0]:02}"
+    return (
+        f"{numbers[0]:04}-{month:02}"
+        if numbers[0] > 31
+        else f"--{month:02}-{numbers[0]:02}"
+    )
 
 
 def _day_first(lower: str, numbers: list[int]) -> str | None:
@@ -238,10 +298,15 @@ def find_values(text: str) -> list[Value]:
 
 def placed_values(text: str) -> list[tuple[int, Value]]:
     """The values of `find_values`, each with its place."""
-    rest = plain = text.encode("utf-8", "replace").decode()  # half characters become "?"
+    # half characters become "?"
+    rest = plain = text.encode("utf-8", "replace").decode()
     found: list[tuple[int, Value]] = []
     for kind, pattern in PATTERNS:
-        spans = [span for match in pattern.finditer(rest) if (span := _span(match, plain, kind))]
+        spans = [
+            span
+            for match in pattern.finditer(rest)
+            if (span := _span(match, plain, kind))
+        ]
         for start, end in spans:
             raw = plain[start:end]
             found.append((start, Value(kind, raw, normalize(kind, raw))))
@@ -250,13 +315,18 @@ def placed_values(text: str) -> list[tuple[int, Value]]:
 
 
 def _span(match: re.Match[str], plain: str, kind: ValueType) -> tuple[int, int] | None:
-    """Where the value stands, without a sentence's punctuation; None where the match is none."""
+    """Where the value stands, without a sentence's punctuation; None where the match is
+    none.
+    """
     group = "value" if "value" in match.re.groupindex else 0
     start, end = match.span(group)
     if kind == "url":
         end = start + len(_without_closing(plain[start:end]))
-    while end > start and (plain[end - 1].isspace() or (kind == "date" and plain[end - 1] == ".")):
-        end -= 1  # "12 May." ends a sentence, and "12 Feb." is found without its dot as well
+    while end > start and (
+        plain[end - 1].isspace() or (kind == "date" and plain[end - 1] == ".")
+    ):
+        # "12 May." ends a sentence, and "12 Feb." is found without its dot as well
+        end -= 1
     if kind == "identifier" and not _is_code(match, plain[start:end]):
         return None
     return (start, end) if is_token(plain, start, end, ranges=True) else None
@@ -264,7 +334,10 @@ def _span(match: re.Match[str], plain: str, kind: ValueType) -> tuple[int, int] 
 
 def _without_closing(url: str) -> str:
     """A link without the full stop or bracket of the sentence around it."""
-    unopened = {close: url.count(close) - url.count(opening) for close, opening in _CLOSING.items()}
+    unopened = {
+        close: url.count(close) - url.count(opening)
+        for close, opening in _CLOSING.items()
+    }
     end = len(url)
     while end and (url[end - 1] in ".,;:!?'’*" or unopened.get(url[end - 1], 0) > 0):
         end -= 1
@@ -273,7 +346,9 @@ def _without_closing(url: str) -> str:
 
 
 def _is_code(match: re.Match[str], raw: str) -> bool:
-    """True for what follows the name of a code ("order 4711"), or has the form of one."""
+    """True for what follows the name of a code ("order 4711"), or has the form
+    of one.
+    """
     if not any(sign.isdigit() for sign in raw):
         return False
     if "value" not in match.re.groupindex or match.start("value") > match.start():

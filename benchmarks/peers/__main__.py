@@ -1,8 +1,11 @@
-"""Ours beside LangMem's store and mem0's, with the same vectors, in one run. The longer command.
+"""Ours beside LangMem's store and mem0's, with the same vectors, in one run. The longer
+command.
 
-Run from the repository root: `python -m benchmarks.peers --data DIR --sizes 1k,10k,100k`
+Run from the repository root: `python -m benchmarks.peers --data DIR --sizes
+1k,10k,100k`
 
-The peers get a virtual environment of their own, installed from the package index at the first run.
+The peers get a virtual environment of their own, installed from the package index at
+the first run.
 """
 
 import argparse
@@ -33,8 +36,12 @@ SYSTEMS = ("langmem", "mem0-chroma", "mem0-qdrant", "mem0-qdrant-50")
 DESCRIPTIONS = {
     "langmem": "LangGraph's InMemoryStore with an index, which LangMem's tools search",
     "mem0-chroma": "mem0 `Memory`, `infer=False`, on Chroma",
-    "mem0-qdrant": "the same on local Qdrant with mem0's BM25 (fastembed, no spaCy), top_k=10",
-    "mem0-qdrant-50": "the same with top_k=50, so that mem0 reads 200 candidates, cut at 10",
+    "mem0-qdrant": (
+        "the same on local Qdrant with mem0's BM25 (fastembed, no spaCy), top_k=10"
+    ),
+    "mem0-qdrant-50": (
+        "the same with top_k=50, so that mem0 reads 200 candidates, cut at 10"
+    ),
 }
 SAME_SPEED = {"mem0-qdrant-50"}
 """Left out of the speed part: the same store as another's."""
@@ -45,7 +52,11 @@ def main() -> int:
     """Both parts, one report; a peer that fails is reported with its error."""
     options = _arguments()
     python = environment(options.output / "peers-venv")
-    parts = ["## Peers\n", *(f"- {name}: {what}" for name, what in DESCRIPTIONS.items()), ""]
+    parts = [
+        "## Peers\n",
+        *(f"- {name}: {what}" for name, what in DESCRIPTIONS.items()),
+        "",
+    ]
     parts += _recall_part(options, python)
     if options.sizes:
         parts += _speed_part(options)
@@ -62,7 +73,8 @@ def _arguments() -> argparse.Namespace:
     return made.parse_args()
 
 
-# --- recall --------------------------------------------------------------------------------------
+# --- recall
+# --------------------------------------------------------------------------------------
 
 
 def _recall_part(options: argparse.Namespace, python: Path) -> list[str]:
@@ -80,7 +92,11 @@ def _recall_part(options: argparse.Namespace, python: Path) -> list[str]:
         results = run_all(options.systems.split(","), Path(folder), python)
     rows = [["ours", f"{fmean(recall_at(row, K) for row in ours):.3f}"]]
     for system, result in results.items():
-        shown = result if isinstance(result, str) else f"{_recall(conversations, result):.3f}"
+        shown = (
+            result
+            if isinstance(result, str)
+            else f"{_recall(conversations, result):.3f}"
+        )
         rows.append([system, shown])
     return ["### LoCoMo\n", common.table(["system", f"recall@{K}"], rows), ""]
 
@@ -90,17 +106,23 @@ def _write_locomo(
 ) -> None:
     talks = [
         {
-            "messages": [message for session in one.sessions for message in session.messages],
+            "messages": [
+                message for session in one.sessions for message in session.messages
+            ],
             "questions": [question.text for question in one.questions],
         }
         for one in conversations
     ]
-    texts = [m["content"] for one in conversations for s in one.sessions for m in s.messages]
+    texts = [
+        m["content"] for one in conversations for s in one.sessions for m in s.messages
+    ]
     texts += [question.text for one in conversations for question in one.questions]
     write_job(folder, {"k": K, "conversations": talks}, texts, embeddings)
 
 
-def _recall(conversations: Sequence[Conversation], answers: list[list[list[str]]]) -> float:
+def _recall(
+    conversations: Sequence[Conversation], answers: list[list[list[str]]]
+) -> float:
     values = [
         recall(found, question.gold, K)
         for conversation, own in zip(conversations, answers, strict=True)
@@ -109,7 +131,8 @@ def _recall(conversations: Sequence[Conversation], answers: list[list[list[str]]
     return fmean(values)
 
 
-# --- speed ---------------------------------------------------------------------------------------
+# --- speed
+# --------------------------------------------------------------------------------
 
 
 def _speed_part(options: argparse.Namespace) -> list[str]:

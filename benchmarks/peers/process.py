@@ -37,7 +37,9 @@ def write_job(
     """What a peer needs: the job and the vectors of all its texts."""
     distinct = list(dict.fromkeys(texts))
     matrix = np.asarray(embeddings.embed_documents(distinct), dtype=np.float32)
-    np.savez(folder / "vectors.npz", texts=np.array(json.dumps(distinct)), matrix=matrix)
+    np.savez(
+        folder / "vectors.npz", texts=np.array(json.dumps(distinct)), matrix=matrix
+    )
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
 
 
@@ -52,6 +54,8 @@ def _run(system: str, folder: Path, python: Path) -> Any:
     done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         common.console.print(done.stderr[-_SHOWN:], markup=False)
-        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[
+            -1
+        ]
         return f"failed: {last}"
     return json.loads((folder / f"{system}.json").read_text(encoding="utf-8"))

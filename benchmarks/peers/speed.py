@@ -1,4 +1,6 @@
-"""How fast peers search the messages that `benchmarks.speed` made, beside our own figures."""
+"""How fast peers search the messages that `benchmarks.speed` made, beside our own
+figures.
+"""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -16,21 +18,32 @@ Times = Mapping[str, Mapping[int, float]]
 
 
 def search_beside(
-    ours: Mapping[int, float], systems: Sequence[str], *, queries: int, session: int, output: Path
+    ours: Mapping[int, float],
+    systems: Sequence[str],
+    *,
+    queries: int,
+    session: int,
+    output: Path,
 ) -> str:
-    """A table of the median milliseconds of a search, and how many times ours takes less.
+    """A table of the median milliseconds of a search, and how many times ours takes
+    less.
 
     Args:
         ours: our own median by number of messages.
-        systems: peers, as `worker.py` names them; one that fails is reported with its error.
+        systems: peers, as `worker.py` names them; one that fails is reported with its
+            error.
         queries: searches per size.
         session: messages of a session.
         output: where the peers' environment is, or is made, and where the plot goes.
     """
     chat = chatter.make_chat()
     asked, sizes = chatter.queries(chat, queries), sorted(ours)
-    messages = list(chain.from_iterable(chatter.sessions(chat, sizes[-1], length=session)))
-    numbered = [message | {"id": str(number)} for number, message in enumerate(messages)]
+    messages = list(
+        chain.from_iterable(chatter.sessions(chat, sizes[-1], length=session))
+    )
+    numbered = [
+        message | {"id": str(number)} for number, message in enumerate(messages)
+    ]
     job = {"k": K, "sizes": sizes, "messages": numbered, "queries": asked}
     with TemporaryDirectory() as folder:
         texts = [message["content"] for message in messages] + asked
@@ -41,7 +54,11 @@ def search_beside(
         if not isinstance(result, str):
             times[name] = {int(size): median(own) for size, own in result.items()}
     plots.time_lines(times, "Search beside peers", output / "peers.png")
-    failed = [f"{name}: {result}" for name, result in results.items() if isinstance(result, str)]
+    failed = [
+        f"{name}: {result}"
+        for name, result in results.items()
+        if isinstance(result, str)
+    ]
     title = "### Search, ms, median, and times ours (embedding excluded)\n"
     return "\n".join([title, _times(times), *failed, ""])
 

@@ -25,12 +25,15 @@ WARM_UP = 1
 
 
 class StoredVectors(Embeddings):
-    """Looks the vectors of known texts up, so that no peer's time contains embedding."""
+    """Looks the vectors of known texts up, so that no peer's time contains
+    embedding.
+    """
 
     def __init__(self, file: Path) -> None:
         stored = np.load(file, allow_pickle=False)
         texts = json.loads(str(stored["texts"]))
-        self._places = {text.strip(): n for n, text in enumerate(texts)}  # mem0 strips queries
+        # mem0 strips queries
+        self._places = {text.strip(): n for n, text in enumerate(texts)}
         self._matrix = stored["matrix"]
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
@@ -63,7 +66,9 @@ class LangMemStore:
         del folder  # it keeps nothing on disk
         from langgraph.store.memory import InMemoryStore
 
-        self._store = InMemoryStore(index={"dims": 384, "embed": vectors, "fields": ["content"]})
+        self._store = InMemoryStore(
+            index={"dims": 384, "embed": vectors, "fields": ["content"]}
+        )
 
     def add(self, messages: list[dict[str, Any]]) -> None:
         """As LangMem's tool puts a memory: `{"content": text}`."""
@@ -75,11 +80,16 @@ class LangMemStore:
 
         space = ("memories", USER)
         for some in _batches(messages):
-            self._store.batch([PutOp(space, m["id"], {"content": m["content"]}) for m in some])
+            self._store.batch(
+                [PutOp(space, m["id"], {"content": m["content"]}) for m in some]
+            )
 
     def search(self, query: str, k: int) -> list[str]:
         """As LangMem's tool searches."""
-        return [item.key for item in self._store.search(("memories", USER), query=query, limit=k)]
+        return [
+            item.key
+            for item in self._store.search(("memories", USER), query=query, limit=k)
+        ]
 
 
 class Mem0:
@@ -87,12 +97,18 @@ class Mem0:
 
     Args:
         store: `chroma` or `qdrant`.
-        read: asks for this many and keeps the first `k`; mem0 reads four times as many candidates.
+        read: asks for this many and keeps the first `k`; mem0 reads four times as many
+            candidates.
         words: give mem0's Qdrant store its BM25 encoder, with stop words of our own.
     """
 
     def __init__(
-        self, vectors: StoredVectors, folder: Path, store: str, read: int = 0, words: bool = False
+        self,
+        vectors: StoredVectors,
+        folder: Path,
+        store: str,
+        read: int = 0,
+        words: bool = False,
     ) -> None:
         os.environ["MEM0_DIR"] = str(folder / "mem0")
         from mem0 import Memory
@@ -105,7 +121,13 @@ class Mem0:
     def add(self, messages: list[dict[str, Any]]) -> None:
         """Message by message, as `add` does it anyway."""
         for message in messages:
-            spoken = [{key: message[key] for key in ("role", "content", "name") if key in message}]
+            spoken = [
+                {
+                    key: message[key]
+                    for key in ("role", "content", "name")
+                    if key in message
+                }
+            ]
             metadata = {"message_id": message["id"]}
             self._memory.add(spoken, user_id=USER, infer=False, metadata=metadata)
 
@@ -122,7 +144,9 @@ class Mem0:
 
     def search(self, query: str, k: int) -> list[str]:
         """As its users search."""
-        found = self._memory.search(query, top_k=self._read or k, filters={"user_id": USER})
+        found = self._memory.search(
+            query, top_k=self._read or k, filters={"user_id": USER}
+        )
         return [hit["metadata"]["message_id"] for hit in found["results"]][:k]
 
 
@@ -153,10 +177,15 @@ def _mem0_payload(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bm25_encoder(folder: Path) -> Any:
-    """BM25 of fastembed with a stop word file of ours, since its own is fetched from the hub."""
+    """BM25 of fastembed with a stop word file of ours, since its own is fetched from
+    the hub.
+    """
     from fastembed import SparseTextEmbedding
 
-    words = "a an and are as at be by for from has he in is it of on that the to was were will with"
+    words = (
+        "a an and are as at be by for from has he in is it of on that the to was "
+        "were will with"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "english.txt").write_text("\n".join(words.split()), encoding="utf-8")
     return SparseTextEmbedding("Qdrant/bm25", specific_model_path=str(folder))
@@ -166,7 +195,9 @@ PEERS: dict[str, Callable[[StoredVectors, Path], Peer]] = {
     "langmem": LangMemStore,
     "mem0-chroma": lambda vectors, folder: Mem0(vectors, folder, "chroma"),
     "mem0-qdrant": lambda vectors, folder: Mem0(vectors, folder, "qdrant", words=True),
-    "mem0-qdrant-50": lambda vectors, folder: Mem0(vectors, folder, "qdrant", 50, words=True),
+    "mem0-qdrant-50": lambda vectors, folder: Mem0(
+        vectors, folder, "qdrant", 50, words=True
+    ),
 }
 
 
@@ -175,13 +206,17 @@ def _batches(messages: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         yield messages[start : start + BATCH]
 
 
-def _found(job: dict[str, Any], system: str, vectors: StoredVectors, folder: Path) -> list[Any]:
+def _found(
+    job: dict[str, Any], system: str, vectors: StoredVectors, folder: Path
+) -> list[Any]:
     """Per conversation, per question: the ids found."""
     answers = []
     for number, conversation in enumerate(job["conversations"]):
         peer = PEERS[system](vectors, folder / f"{system}-{number}")
         peer.add(conversation["messages"])
-        answers.append([peer.search(text, job["k"]) for text in conversation["questions"]])
+        answers.append(
+            [peer.search(text, job["k"]) for text in conversation["questions"]]
+        )
     return answers
 
 
@@ -195,7 +230,9 @@ def _times(
         before = size
         for query in job["queries"][:WARM_UP]:
             peer.search(query, job["k"])
-        times[str(size)] = [_milliseconds(peer, query, job["k"]) for query in job["queries"]]
+        times[str(size)] = [
+            _milliseconds(peer, query, job["k"]) for query in job["queries"]
+        ]
     return times
 
 

@@ -1,4 +1,5 @@
-"""The tables of answers: scores and failures, tool calls slot by slot, how memory was navigated.
+"""The tables of answers: scores and failures, tool calls slot by slot, how memory was
+navigated.
 
 The figures of navigation are NapMem's.
 """
@@ -51,8 +52,12 @@ _NAVIGATION_TITLES = {
 
 
 def lead(rows: Sequence[Row]) -> str | None:
-    """The measure that tables lead with: the score, or what there is without a judge."""
-    return next((name for name in MEASURES if any(name in row["scores"] for row in rows)), None)
+    """The measure that tables lead with: the score, or what there is without a
+    judge.
+    """
+    return next(
+        (name for name in MEASURES if any(name in row["scores"] for row in rows)), None
+    )
 
 
 def scored(name: str | None, row: Row) -> float | None:
@@ -66,7 +71,9 @@ def lead_title(rows: Sequence[Row]) -> str:
     return MEASURES.get(lead(rows) or "", "")
 
 
-def answer_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+def answer_tables(
+    data: DataSet, rows: Sequence[Row], names: Sequence[str]
+) -> list[str]:
     """All tables of one data set."""
     systems = by_system([row for row in rows if row["category"] != GENERAL], names)
     count = max(map(len, systems.values()), default=0)
@@ -84,9 +91,13 @@ def answer_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> l
     if data.task == "scale":
         parts += ["\nShare of replies by score:\n", _shares(systems)]
     first = lead(rows)
-    for title, label in (("Category", "category"), ("Question kind", "kind")) if first else ():
+    for title, label in (
+        (("Category", "category"), ("Question kind", "kind")) if first else ()
+    ):
         name = partial(_label, label)
-        parts += breakdown(title, systems, name, partial(scored, first), lead_title(rows))
+        parts += breakdown(
+            title, systems, name, partial(scored, first), lead_title(rows)
+        )
     if first:
         quarters = distance.quarters(data)
         parts += breakdown(
@@ -119,7 +130,9 @@ def _overall(systems: dict[str, list[Row]]) -> str:
 
 
 def failed(own: Sequence[Row]) -> list[str]:
-    """How many answers and how many judgements failed, and how often memory's own reasoning did."""
+    """How many answers and how many judgements failed, and how often memory's own
+    reasoning did.
+    """
     kinds = [one.split(":")[0] for row in own for one in row["failures"]]
     answers = kinds.count("answer") + kinds.count("system")
     return [str(answers), str(kinds.count("judge")), str(kinds.count("memory"))]
@@ -129,33 +142,49 @@ def _shares(systems: dict[str, list[Row]]) -> str:
     lines = []
     for name, own in systems.items():
         given = [row["scores"].get("qa_0_to_3", 0.0) for row in own]
-        lines.append([name, *(f"{mean([one == n for one in given]):.3f}" for n in range(4))])
+        lines.append(
+            [name, *(f"{mean([one == n for one in given]):.3f}" for n in range(4))]
+        )
     return table(["system", "0 (contradicts)", "1", "2", "3 (uses all)"], lines)
 
 
 def edges_table(systems: dict[str, list[Row]]) -> list[str]:
-    """How dense the graph of each system was, and what it brought; empty where nobody tells."""
+    """How dense the graph of each system was, and what it brought; empty where nobody
+    tells.
+    """
     lines = []
     for name, own in systems.items():
         found = [graph for row in own if (graph := row["reply"].get("graph"))]
-        values = [f"{mean([one[key] for one in found]):.2f}" for key in ("degree", "facts")]
+        values = [
+            f"{mean([one[key] for one in found]):.2f}" for key in ("degree", "facts")
+        ]
         lines += [[name, *values]] if found else []
-    title = "\nSemantic edges of a record, and facts that edges brought to a question:\n"
+    title = (
+        "\nSemantic edges of a record, and facts that edges brought to a question:\n"
+    )
     return [title, table(["system", "degree", "facts"], lines)] if lines else []
 
 
-# --- tool calls ----------------------------------------------------------------------------------
+# --- tool calls
+# ----------------------------------------------------------------------------------
 
 
 def tool_tables(data: DataSet, systems: dict[str, list[Row]]) -> list[str]:
     """Calls, slots by type and by complexity, and why slots are wrong."""
     asked = {(t.name, q.id): q for t in data.conversations for q in t.questions}
     tasks = {
-        name: [tool_task(row, asked[row["conversation"], row["question"]]) for row in own]
+        name: [
+            tool_task(row, asked[row["conversation"], row["question"]]) for row in own
+        ]
         for name, own in systems.items()
     }
     figures = {name: calls.summary(own) for name, own in tasks.items()}
-    header = ["system", *next(iter(figures.values()), {}), "calls failed", "95% interval, value F1"]
+    header = [
+        "system",
+        *next(iter(figures.values()), {}),
+        "calls failed",
+        "95% interval, value F1",
+    ]
     lines = [
         [
             name,
@@ -166,24 +195,31 @@ def tool_tables(data: DataSet, systems: dict[str, list[Row]]) -> list[str]:
         for name, own in figures.items()
     ]
     parts = [table(header, lines)]
-    for title, label in (("type", lambda slot: slot.type), ("complexity", calls.complexity)):
+    for title, label in (
+        ("type", lambda slot: slot.type),
+        ("complexity", calls.complexity),
+    ):
         parts += [f"\nSlot accuracy by {title} (slots):\n", _slots(tasks, label)]
     quarters = distance.quarters(data)
     parts += breakdown(
         distance.TITLE,
         systems,
         quarters,
-        lambda row: calls.task_f1(tool_task(row, asked[row["conversation"], row["question"]])),
+        lambda row: calls.task_f1(
+            tool_task(row, asked[row["conversation"], row["question"]])
+        ),
         "value F1",
     )
     rates = {name: calls.error_rates(own) for name, own in tasks.items()}
     lines = [
-        [name, *(f"{own[kind]:.3f}" for kind in calls.ERROR_CLASSES)] for name, own in rates.items()
+        [name, *(f"{own[kind]:.3f}" for kind in calls.ERROR_CLASSES)]
+        for name, own in rates.items()
     ]
     parts += ["\nWhy slots are wrong, as a rate over all gold slots:\n"]
     parts.append(table(["system", *calls.ERROR_CLASSES], lines))
     present = {
-        name: [r for r in own if r["kind"] == "evidence present"] for name, own in systems.items()
+        name: [r for r in own if r["kind"] == "evidence present"]
+        for name, own in systems.items()
     }
     counted = max(map(len, present.values()), default=0)
     if 0 < counted < max(map(len, systems.values())):
@@ -196,7 +232,9 @@ def _present(
 ) -> list[str]:
     lines = []
     for name, own in systems.items():
-        tasks = [tool_task(row, asked[row["conversation"], row["question"]]) for row in own]
+        tasks = [
+            tool_task(row, asked[row["conversation"], row["question"]]) for row in own
+        ]
         found = calls.summary(tasks)
         lines.append([name, f"{found['value_f1']:.3f}", f"{found['exact_match']:.3f}"])
     title = f"\nOnly the {count:,} tasks whose sources are in the session file:\n"
@@ -228,10 +266,13 @@ def tool_task(row: Row, question: Question) -> ToolTask:
     )
 
 
-# --- navigation ----------------------------------------------------------------------------------
+# --- navigation
+# ----------------------------------------------------------------------------------
 
 
-def navigation_table(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+def navigation_table(
+    data: DataSet, rows: Sequence[Row], names: Sequence[str]
+) -> list[str]:
     """One line for each system that navigated; empty where none did."""
     asked = {(t.name, q.id): (t, q) for t in data.conversations for q in t.questions}
     lines = []
@@ -243,12 +284,17 @@ def navigation_table(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -
             if data.by == "session":
                 walks = zip(pairs, found, strict=True)
                 found = [_by_session(talk, of) for (talk, _), of in walks]
-            gold = [_item(question, of) for (_, question), of in zip(pairs, found, strict=True)]
+            gold = [
+                _item(question, of)
+                for (_, question), of in zip(pairs, found, strict=True)
+            ]
             figures = navigation_metrics(found, gold).model_dump()
             lines.append([name, *(_shown(figures[one]) for one in _NAVIGATION_TITLES)])
     if not lines:
         return []
-    title = "\nHow memory was navigated (needless: of the questions that need no memory):\n"
+    title = (
+        "\nHow memory was navigated (needless: of the questions that need no memory):\n"
+    )
     return [title, table(["system", *_NAVIGATION_TITLES.values()], lines)]
 
 
@@ -263,10 +309,14 @@ def _item(question: Question, done: Navigation) -> QuestionItem:
 
 def _by_session(talk: Conversation, done: Navigation) -> Navigation:
     """Where the gold are sessions, a message that was shown stands for its session."""
-    held = {str(m.get("id")): one.session_id for one in talk.sessions for m in one.messages}
+    held = {
+        str(m.get("id")): one.session_id for one in talk.sessions for m in one.messages
+    }
     uses = [
         use.model_copy(
-            update={"message_ids": [held[id_] for id_ in use.message_ids if id_ in held]}
+            update={
+                "message_ids": [held[id_] for id_ in use.message_ids if id_ in held]
+            }
         )
         for use in done.tool_calls
     ]

@@ -7,7 +7,11 @@ from benchmarks.log import Log, Row
 from benchmarks.report.figures import by_system
 
 _TOKENS = ("calls", "input_tokens", "output_tokens")
-_TITLES = {"calls": "calls", "input_tokens": "prompt tokens", "output_tokens": "completion tokens"}
+_TITLES = {
+    "calls": "calls",
+    "input_tokens": "prompt tokens",
+    "output_tokens": "completion tokens",
+}
 
 
 def cost_tables(
@@ -17,7 +21,8 @@ def cost_tables(
     embedding = "contain" if cold else "do not contain"
     parts = [
         "\n## Efficiency\n",
-        f"Adding is given per 1,000 turns; systems that share a memory are each charged for it. "
+        "Adding is given per 1,000 turns; systems that share a memory are each "
+        "charged for it. "
         f"Seconds {embedding} embedding.\n",
         _efficiency(log, names),
     ]

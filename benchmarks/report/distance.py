@@ -1,4 +1,6 @@
-"""How far back the evidence of a question lies, in quarters of the history (Mem2ActBench 5.2)."""
+"""How far back the evidence of a question lies, in quarters of the history
+(Mem2ActBench 5.2).
+"""
 
 from collections.abc import Callable
 
@@ -10,13 +12,19 @@ QUARTERS = ("0–25% (oldest)", "25–50%", "50–75%", "75–100%")
 
 
 def quarters(data: DataSet) -> Callable[[Row], str]:
-    """The quarter of the question behind a row; empty where no evidence is in memory."""
-    found = {(t.name, q.id): quarter(t, q) for t in data.conversations for q in t.questions}
+    """The quarter of the question behind a row; empty where no evidence is in
+    memory.
+    """
+    found = {
+        (t.name, q.id): quarter(t, q) for t in data.conversations for q in t.questions
+    }
     return lambda row: found[row["conversation"], row["question"]]
 
 
 def quarter(talk: Conversation, question: Question) -> str:
-    """By the place of the earliest gold message among those in memory when it is asked."""
+    """By the place of the earliest gold message among those in memory when it
+    is asked.
+    """
     held = [
         {str(message["id"]), session.session_id}
         for session in talk.sessions[: question.before]

@@ -41,7 +41,9 @@ def breakdown(
         return []
     lines = []
     for one in labels:
-        columns = [[row for row in own if label(row) == one] for own in systems.values()]
+        columns = [
+            [row for row in own if label(row) == one] for own in systems.values()
+        ]
         cells = [_cell(measured_of(rows, measure)) for rows in columns]
         lines.append([one or "(none)", str(len(columns[0])), *cells])
     return [f"\n{title}, {measured}:\n", table(["", "questions", *systems], lines)]

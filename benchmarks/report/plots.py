@@ -31,7 +31,9 @@ def _bars(panel: "Axes", systems: Mapping[str, Sequence[float]]) -> None:
     panel.tick_params(axis="x", rotation=30)
 
 
-def curves(lines: Mapping[str, Sequence[float]], places: Sequence[int], file: Path) -> None:
+def curves(
+    lines: Mapping[str, Sequence[float]], places: Sequence[int], file: Path
+) -> None:
     """Recall over the cut, one line per system."""
     figure, (panel,) = _figure(1)
     for name, values in lines.items():
@@ -41,12 +43,16 @@ def curves(lines: Mapping[str, Sequence[float]], places: Sequence[int], file: Pa
     _write(figure, file)
 
 
-def time_lines(lines: Mapping[str, Mapping[int, float]], title: str, file: Path) -> None:
+def time_lines(
+    lines: Mapping[str, Mapping[int, float]], title: str, file: Path
+) -> None:
     """Milliseconds over number of messages, both logarithmic."""
     figure, (panel,) = _figure(1)
     for name, points in lines.items():
         panel.plot(list(points), list(points.values()), marker="o", label=name)
-    panel.set(xscale="log", yscale="log", xlabel="messages", ylabel="ms, median", title=title)
+    panel.set(
+        xscale="log", yscale="log", xlabel="messages", ylabel="ms, median", title=title
+    )
     panel.legend()
     _write(figure, file)
 
@@ -55,11 +61,15 @@ def _figure(panels: int) -> tuple[Any, list["Axes"]]:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise MissingExtraError("Plots need matplotlib: pip install matplotlib.") from error
+        raise MissingExtraError(
+            "Plots need matplotlib: pip install matplotlib."
+        ) from error
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, panels, figsize=(5 * panels + 1, 4), squeeze=False)
+    figure, axes = pyplot.subplots(
+        1, panels, figsize=(5 * panels + 1, 4), squeeze=False
+    )
     return figure, list(axes[0])
 
 

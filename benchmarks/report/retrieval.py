@@ -9,7 +9,13 @@ from benchmarks.data.locomo import ADVERSARIAL
 from benchmarks.log import Row
 from benchmarks.metrics import ranking
 from benchmarks.report import distance
-from benchmarks.report.figures import breakdown, by_system, interval, mean, mean_of_means
+from benchmarks.report.figures import (
+    breakdown,
+    by_system,
+    interval,
+    mean,
+    mean_of_means,
+)
 
 MAIN_CUT = 10
 _MEASURES = {
@@ -25,30 +31,47 @@ def recall_at(row: Row, k: int = MAIN_CUT) -> float:
     return ranking.recall(row["found"], row["gold"], k)
 
 
-def retrieval_tables(data: DataSet, rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+def retrieval_tables(
+    data: DataSet, rows: Sequence[Row], names: Sequence[str]
+) -> list[str]:
     """All tables; questions without gold are counted, and are in none."""
     scored = [row for row in rows if row["gold"]]
     systems = by_system(scored, names)
     count = max(map(len, systems.values()), default=0)
-    parts = [f"## {data.title}: {count:,} questions with gold\n", _overall(systems, data.cuts)]
+    parts = [
+        f"## {data.title}: {count:,} questions with gold\n",
+        _overall(systems, data.cuts),
+    ]
     parts += ["", _other_measures(systems, data.cuts)]
     if data.name == "locomo":
         parts += _without_adversarial(systems)
     if data.name == "realmem" and data.by == "message":
         parts += _by_session(data, systems)
     measured = f"recall@{MAIN_CUT}"
-    parts += breakdown("Category", systems, lambda row: row["category"], recall_at, measured)
-    parts += breakdown("Question kind", systems, lambda row: row["kind"], recall_at, measured)
-    parts += breakdown(distance.TITLE, systems, distance.quarters(data), recall_at, measured)
+    parts += breakdown(
+        "Category", systems, lambda row: row["category"], recall_at, measured
+    )
+    parts += breakdown(
+        "Question kind", systems, lambda row: row["kind"], recall_at, measured
+    )
+    parts += breakdown(
+        distance.TITLE, systems, distance.quarters(data), recall_at, measured
+    )
     if len(data.conversations) <= 30:
         parts += breakdown(
-            "Conversation", systems, lambda row: row["conversation"], recall_at, measured
+            "Conversation",
+            systems,
+            lambda row: row["conversation"],
+            recall_at,
+            measured,
         )
     return parts
 
 
 def _by_session(data: DataSet, systems: dict[str, list[Row]]) -> list[str]:
-    """Where entries were searched for: as the paper counts, by the sessions they are from."""
+    """Where entries were searched for: as the paper counts, by the sessions they are
+    from.
+    """
     held = {
         (talk.name, str(one["id"])): session.session_id
         for talk in data.conversations
@@ -61,14 +84,21 @@ def _by_session(data: DataSet, systems: dict[str, list[Row]]) -> list[str]:
 
     by_session = {
         name: [
-            {**row, "found": sessions(row, "found"), "gold": sessions(row, "gold")} for row in own
+            {**row, "found": sessions(row, "found"), "gold": sessions(row, "gold")}
+            for row in own
         ]
         for name, own in systems.items()
     }
     title = (
-        f"\nThe sessions of the first {max(data.cuts)} entries, each where its best one stands:\n"
+        f"\nThe sessions of the first {max(data.cuts)} entries, each where its "
+        "best one stands:\n"
     )
-    return [title, _overall(by_session, data.cuts), "", _other_measures(by_session, data.cuts)]
+    return [
+        title,
+        _overall(by_session, data.cuts),
+        "",
+        _other_measures(by_session, data.cuts),
+    ]
 
 
 def _overall(systems: dict[str, list[Row]], cuts: Sequence[int]) -> str:
@@ -78,7 +108,9 @@ def _overall(systems: dict[str, list[Row]], cuts: Sequence[int]) -> str:
     lines = []
     for name, own in systems.items():
         recalls = [mean([recall_at(row, k) for row in own]) for k in cuts]
-        values = [f"{one:.3f}" for one in recalls] + [interval([recall_at(row) for row in own])]
+        values = [f"{one:.3f}" for one in recalls] + [
+            interval([recall_at(row) for row in own])
+        ]
         seconds = mean([row["seconds"] for row in own])
         values += [f"{mean_of_means(own, recall_at):.3f}", f"{seconds * 1_000:.1f}"]
         lines.append([name, *values])
@@ -109,7 +141,8 @@ def _without_adversarial(systems: dict[str, list[Row]]) -> list[str]:
     }
     at = partial(recall_at, k=MAIN_CUT)
     lines = [
-        [name, str(len(own)), f"{mean([at(r) for r in own]):.3f}"] for name, own in kept.items()
+        [name, str(len(own)), f"{mean([at(r) for r in own]):.3f}"]
+        for name, own in kept.items()
     ]
     header = ["system", "questions", f"recall@{MAIN_CUT}"]
     return ["\nWithout category 5 (adversarial):\n", table(header, lines)]

@@ -25,9 +25,15 @@ def write_seeds(runs: Sequence[tuple[Job, Log]]) -> str:
         _table(first, every),
     ]
     if first.data.name == "locomo":
-        kept = [[row for row in rows if row["category"] != ADVERSARIAL] for rows in every]
+        kept = [
+            [row for row in rows if row["category"] != ADVERSARIAL] for rows in every
+        ]
         parts += ["\nWithout category 5 (adversarial):\n", _table(first, kept)]
-    parts += ["\nThe single runs:\n", *(f"- {job.folder}/report.md" for job, _ in runs), ""]
+    parts += [
+        "\nThe single runs:\n",
+        *(f"- {job.folder}/report.md" for job, _ in runs),
+        "",
+    ]
     text = "\n".join(parts)
     names = " ".join(job.folder.name for job, _ in runs)
     short = hashlib.sha256(names.encode()).hexdigest()[:10]
@@ -39,10 +45,21 @@ def write_seeds(runs: Sequence[tuple[Job, Log]]) -> str:
 
 def _table(job: Job, runs: Sequence[Sequence[Row]]) -> str:
     names = [spec.name for spec in job.specs]
-    of_runs = [{n: _figures(job.data, own) for n, own in by_system(r, names).items()} for r in runs]
-    shown = list(dict.fromkeys(key for run in of_runs for own in run.values() for key in own))
+    of_runs = [
+        {n: _figures(job.data, own) for n, own in by_system(r, names).items()}
+        for r in runs
+    ]
+    shown = list(
+        dict.fromkeys(key for run in of_runs for own in run.values() for key in own)
+    )
     lines = [
-        [name, *(_spread([run[name].get(key) for run in of_runs if name in run]) for key in shown)]
+        [
+            name,
+            *(
+                _spread([run[name].get(key) for run in of_runs if name in run])
+                for key in shown
+            ),
+        ]
         for name in names
     ]
     return table(["system", *shown], lines)
@@ -53,7 +70,9 @@ def _figures(data: DataSet, rows: Sequence[Row]) -> dict[str, float]:
     own = [row for row in rows if row["category"] != GENERAL]
     if data.task == "tool":
         asked = {(t.name, q.id): q for t in data.conversations for q in t.questions}
-        tasks = [tool_task(row, asked[row["conversation"], row["question"]]) for row in own]
+        tasks = [
+            tool_task(row, asked[row["conversation"], row["question"]]) for row in own
+        ]
         return tool_calls.summary(tasks)
     values = {name: measured_of(own, partial(scored, name)) for name in MEASURES}
     found = {MEASURES[name]: mean(one) for name, one in values.items() if one}

@@ -18,13 +18,21 @@ def write_report(job: Job, log: Log, seconds: float) -> str:
     """Write report.md and plots into the run's folder, and give the report's text."""
     names = [spec.name for spec in job.specs]
     own = {(t.name, q.id) for t in job.data.conversations for q in t.questions}
-    rows = [row for row in log.rows("asked") if (row["conversation"], row["question"]) in own]
+    rows = [
+        row
+        for row in log.rows("asked")
+        if (row["conversation"], row["question"]) in own
+    ]
     rows = [row for row in rows if row["system"] in names]
     added = [row for row in log.rows("added") if row["system"] in names]
     build = answer_tables if job.reader else retrieval_tables
     parts = [*build(job.data, rows, names), *_failures([*rows, *added])]
     parts += cost_tables(log, names, job.prices, cold=job.cold)
-    parts += ["\n## Run\n", *_header(job, seconds), *(f"- {one}" for one in job.data.notes)]
+    parts += [
+        "\n## Run\n",
+        *_header(job, seconds),
+        *(f"- {one}" for one in job.data.notes),
+    ]
     text = "\n".join([*parts, ""])
     folder = job.folder
     (folder / "report.md").write_text(text, encoding="utf-8")
@@ -35,9 +43,11 @@ def write_report(job: Job, log: Log, seconds: float) -> str:
 def _header(job: Job, seconds: float) -> list[str]:
     settings = job.settings
     lines = [
-        f"- langmem-graph {settings['version']}, commit {settings['commit'] or 'unknown'}; "
+        f"- langmem-graph {settings['version']}, commit "
+        f"{settings['commit'] or 'unknown'}; "
         f"{machine()}.",
-        f"- Data {settings['files']}, {len(job.data.conversations)} conversations; gold are "
+        f"- Data {settings['files']}, {len(job.data.conversations)} conversations; "
+        "gold are "
         f"{job.by}s; embeddings {settings['embeddings']}.",
         f"- This call took {seconds:.0f} s.",
     ]
@@ -52,8 +62,12 @@ def _header(job: Job, seconds: float) -> list[str]:
             f"{job.reader.name}, {job.reader.tokens:,} tokens of memory."
         )
         if judge and model == judge:
-            lines.append("- The judge is the model itself, and may favour its own answers.")
-        lines.append("- A failed answer or judgement counts as 0 and is counted in its column.")
+            lines.append(
+                "- The judge is the model itself, and may favour its own answers."
+            )
+        lines.append(
+            "- A failed answer or judgement counts as 0 and is counted in its column."
+        )
     return lines
 
 
@@ -66,7 +80,10 @@ def _failures(rows: list[Row]) -> list[str]:
             first.setdefault(row["system"], plain[:200])
     if not first:
         return []
-    return ["\nFirst failures:\n", *(f"- {name}: {what}" for name, what in first.items())]
+    return [
+        "\nFirst failures:\n",
+        *(f"- {name}: {what}" for name, what in first.items()),
+    ]
 
 
 def _plot(job: Job, rows: list[Row], names: list[str], folder: Path) -> None:
@@ -83,14 +100,20 @@ def _plot(job: Job, rows: list[Row], names: list[str], folder: Path) -> None:
     elif job.data.task == "tool":
         asked = {(t.name, q.id): q for t in job.data.conversations for q in t.questions}
         found = {
-            name: [task_f1(tool_task(r, asked[r["conversation"], r["question"]])) for r in own]
+            name: [
+                task_f1(tool_task(r, asked[r["conversation"], r["question"]]))
+                for r in own
+            ]
             for name, own in by_system(rows, names).items()
         }
         title = f"{job.data.title}: value F1"
     else:
         known = [row for row in rows if row["category"] != GENERAL and row["scores"]]
         measure = partial(scored, lead(known))
-        found = {name: measured_of(own, measure) for name, own in by_system(known, names).items()}
+        found = {
+            name: measured_of(own, measure)
+            for name, own in by_system(known, names).items()
+        }
         title = f"{job.data.title}: {lead_title(known)}"
     found = {name: values for name, values in found.items() if values}
     if found:

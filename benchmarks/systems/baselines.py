@@ -1,4 +1,6 @@
-"""Plain systems to compare with: BM25, cosine of texts, everything there is, and the gold alone."""
+"""Plain systems to compare with: BM25, cosine of texts, everything there is, and the
+gold alone.
+"""
 
 import re
 import sqlite3
@@ -13,7 +15,14 @@ from numpy.typing import NDArray
 
 from benchmarks.data.items import Question, Session
 from benchmarks.models import Spent
-from benchmarks.readers import Context, ContextReader, Passage, Reply, quoted, whole_sessions
+from benchmarks.readers import (
+    Context,
+    ContextReader,
+    Passage,
+    Reply,
+    quoted,
+    whole_sessions,
+)
 from langmem_graph.results import SearchBy
 
 _WORD = re.compile(r"\w+")
@@ -100,7 +109,8 @@ class BM25(Baseline):
         if not words:
             return []
         rows = self._table.execute(
-            "SELECT rowid FROM said WHERE said MATCH ? ORDER BY bm25(said), rowid", (words,)
+            "SELECT rowid FROM said WHERE said MATCH ? ORDER BY bm25(said), rowid",
+            (words,),
         )
         return [self.messages[place] for (place,) in rows]
 
@@ -127,7 +137,9 @@ class NaiveRag(Baseline):
             self._blocks.append(np.asarray(vectors, dtype=np.float32))
 
     def _read(self, text: str) -> str:
-        """What the embedder reads of a text: its first piece, whose vector may be cached by now."""
+        """What the embedder reads of a text: its first piece, whose vector may be
+        cached by now.
+        """
         split = getattr(self._embeddings, "split", None)
         return text[: split(text)[0][1]] if split else text
 
@@ -164,7 +176,9 @@ class FullContext(Baseline):
         return reader.read(question, self._shown(self.messages))
 
     def _shown(self, messages: Sequence[Passage]) -> Context:
-        """What of them fits, the latest first; sessions that are shown whole are named too."""
+        """What of them fits, the latest first; sessions that are shown whole are named
+        too.
+        """
         shown = quoted(messages[::-1], self._tokens, longest=None, last=True)
         ids = set(shown.ids)
         cut = {one.session_id for one in self.messages if one.id not in ids}
@@ -173,11 +187,15 @@ class FullContext(Baseline):
 
 
 class Oracle(FullContext):
-    """What perfect retrieval would reach: the model reads the gold messages or sessions, whole."""
+    """What perfect retrieval would reach: the model reads the gold messages or
+    sessions, whole.
+    """
 
     name = "oracle"
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
         """From the gold alone; from nothing where the data set has none."""
-        gold = [one for one in self.messages if {one.id, one.session_id} & question.gold]
+        gold = [
+            one for one in self.messages if {one.id, one.session_id} & question.gold
+        ]
         return reader.read(question, self._shown(gold))

@@ -1,6 +1,7 @@
 """The systems by name, the ablations, and the sweep over depth and breadth.
 
-To add a system, write a class with the six members of `System` and name it in `catalogue`.
+To add a system, write a class with the six members of `System` and name it in
+`catalogue`.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +35,9 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "topics": {"reasoning": {"use_profile": False}},
     "records": {},
 }
-"""What is switched off; without `records` a memory is read by nobody and holds messages alone."""
+"""What is switched off; without `records` a memory is read by nobody and holds messages
+alone.
+"""
 
 
 class System(Protocol):
@@ -46,7 +49,9 @@ class System(Protocol):
         """Take in a session, and say what it cost."""
 
     def search(self, query: str, k: int, by: SearchBy) -> list[Passage]:
-        """The best `k`, best first; their ids are of messages or of sessions, as `by` says."""
+        """The best `k`, best first; their ids are of messages or of sessions, as `by`
+        says.
+        """
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
         """Answer; most systems give what they find to `reader.read_passages`."""
@@ -119,7 +124,9 @@ def _reasoning(name: str, settings: Mapping[str, Any], shop: Workshop) -> System
 
 
 def _unread(name: str, shop: Workshop) -> System:
-    """Reasons over messages that nobody read; its folder is its own, as it has a model."""
+    """Reasons over messages that nobody read; its folder is its own, as it has
+    a model.
+    """
     memory = shop.memory("unread", model=shop.model, reads=False)
     return Reasoning(name, memory)
 
@@ -131,13 +138,19 @@ def _ours(name: str, ranking: Any, shop: Workshop) -> System:
 def catalogue() -> dict[str, Spec]:
     """All systems that can be named."""
     rankings = {"ours": "hybrid", "rrf": "rrf", "dense": "dense", "words": "words"}
-    found = [Spec(name, partial(_ours, name, ranking)) for name, ranking in rankings.items()]
+    found = [
+        Spec(name, partial(_ours, name, ranking)) for name, ranking in rankings.items()
+    ]
     found += [
         Spec("ours+records", _with_records),
         Spec("ours-reason", partial(_reasoning, "ours-reason", {}), True, True),
         Spec("bm25", lambda shop: BM25()),
         Spec("naive-rag", lambda shop: NaiveRag(shop.embeddings)),
-        Spec("full-context", lambda shop: FullContext(shop.full_tokens), answers_only=True),
+        Spec(
+            "full-context",
+            lambda shop: FullContext(shop.full_tokens),
+            answers_only=True,
+        ),
         Spec("oracle", lambda shop: Oracle(shop.full_tokens), answers_only=True),
     ]
     return {spec.name: spec for spec in found}
@@ -155,14 +168,18 @@ def ablations(names: list[str]) -> list[Spec]:
     """
     wanted = list(ABLATIONS) if names == ["all"] else names
     if unknown := [name for name in wanted if name not in ABLATIONS]:
-        raise InvalidInputError(f"No part {unknown[0]!r}; there are {', '.join(ABLATIONS)}.")
+        raise InvalidInputError(
+            f"No part {unknown[0]!r}; there are {', '.join(ABLATIONS)}."
+        )
     return [_ablation(name) for name in wanted]
 
 
 def _ablation(part: str) -> Spec:
     name = f"without {part}"
     make = (
-        partial(_unread, name) if part == "records" else partial(_reasoning, name, ABLATIONS[part])
+        partial(_unread, name)
+        if part == "records"
+        else partial(_reasoning, name, ABLATIONS[part])
     )
     return Spec(name, make, True, True)
 
@@ -218,7 +235,8 @@ class _Offering:
 
 
 def offering(specs: list[Spec], counts: list[int]) -> list[Spec]:
-    """Each system with so many other tools beside the right one, by chance and the most alike.
+    """Each system with so many other tools beside the right one, by chance and the most
+    alike.
 
     Raises:
         InvalidInputError: a count below 1.
@@ -247,7 +265,9 @@ def chosen(names: list[str], *, answering: bool, has_model: bool) -> list[Spec]:
     every = catalogue()
     usual = ANSWER if answering else RETRIEVAL
     if unknown := [name for name in names if name not in every]:
-        raise InvalidInputError(f"No system {unknown[0]!r}; there are {', '.join(every)}.")
+        raise InvalidInputError(
+            f"No system {unknown[0]!r}; there are {', '.join(every)}."
+        )
     specs = [every[name] for name in names or usual]
     for spec in specs:
         if spec.answers_only and not answering:

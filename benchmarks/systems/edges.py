@@ -21,7 +21,8 @@ class Edges(Reasoning):
 
     Args:
         floor: cosine from which semantic edges are followed.
-        shared: a memory whose records got edges from that cosine on, or from a lower one.
+        shared: a memory whose records got edges from that cosine on, or from a lower
+            one.
     """
 
     def __init__(self, floor: float, shared: SharedMemory) -> None:
@@ -30,22 +31,35 @@ class Edges(Reasoning):
         self._floor = floor
 
     def answer(self, question: Question, k: int, reader: ContextReader) -> Reply:
-        """The same, with the mean degree and the facts that edges of both kinds brought."""
+        """The same, with the mean degree and the facts that edges of both kinds
+        brought.
+        """
         brought: list[int] = []
 
-        def counted(search: UserSearch, seeds: list[Fact], queries: Vectors) -> list[Fact]:
+        def counted(
+            search: UserSearch, seeds: list[Fact], queries: Vectors
+        ) -> list[Fact]:
             found = linked_facts(search, seeds, queries)
             brought.append(len(found))
             return found
 
-        with patch.object(counterfactual, "linked_facts", counted):  # no report tells it
+        # no report tells it
+        with patch.object(counterfactual, "linked_facts", counted):
             reply = super().answer(question, k, reader)
-        reply.graph = {"degree": self.shared.read(self._degree), "facts": float(sum(brought))}
+        reply.graph = {
+            "degree": self.shared.read(self._degree),
+            "facts": float(sum(brought)),
+        }
         return reply
 
     def _degree(self, connection: Connection) -> float:
         """Semantic edges of an active record, on average."""
         followed = links.c.weight >= self._floor, links.c.kind == SEMANTIC
-        edges = connection.scalar(select(func.count()).select_from(links).where(*followed)) or 0
-        active = select(func.count()).select_from(records).where(records.c.status == ACTIVE)
+        edges = (
+            connection.scalar(select(func.count()).select_from(links).where(*followed))
+            or 0
+        )
+        active = (
+            select(func.count()).select_from(records).where(records.c.status == ACTIVE)
+        )
         return 2 * edges / max(1, connection.scalar(active) or 0)

@@ -36,7 +36,8 @@ class SharedMemory:
         model: reads every session when it is added, and reasons.
         reads: False where the model only reasons.
         settings: what differs from the default while it is written.
-        database: a PostgreSQL URL; the memory lies there, and its user is named by the folder.
+        database: a PostgreSQL URL; the memory lies there, and its user is named by the
+            folder.
     """
 
     def __init__(
@@ -55,14 +56,18 @@ class SharedMemory:
         self._with_records = with_records
         written = Settings.model_validate(settings or {})
         self.place = database or folder
-        self._memory = Memory(self.place, embeddings=embeddings, model=model, settings=written)
+        self._memory = Memory(
+            self.place, embeddings=embeddings, model=model, settings=written
+        )
         self.user = self._memory.user(str(folder) if database else "bench")
         if database and not folder.exists():  # of a run that was forgotten
             self.user.erase()
             folder.mkdir(parents=True)
         self._added: dict[int, Spent] = {}
         self.undated: set[str] = set()
-        """Ids of messages without a date; memory dates them to when they were stored."""
+        """Ids of messages without a date; memory dates them to when they were
+        stored.
+        """
         self.said: list[Passage] = []
         self._closed = False
 
@@ -74,14 +79,18 @@ class SharedMemory:
         return self._added[own]
 
     def _add(self, session: Session) -> Spent:
-        self.undated |= {str(one["id"]) for one in session.messages if not one.get("at")}
+        self.undated |= {
+            str(one["id"]) for one in session.messages if not one.get("at")
+        }
         start, spent = perf_counter(), Spent()
         spoken = [one for one in session.messages if str(one["content"]).strip()]
         self.said += [said_passage(one, session.session_id) for one in spoken]
         refused = self.user.add(spoken, session_id=session.session_id).rejected
         problems = [one.reason for one in refused]
         if self._with_records and session.records:
-            problems += [one.reason for one in self.user.add_records(session.records).rejected]
+            problems += [
+                one.reason for one in self.user.add_records(session.records).rejected
+            ]
         if self._reads:
             read = self.user.flush()
             spent = Spent(0.0, read.llm_calls, read.input_tokens, read.output_tokens)
@@ -100,7 +109,9 @@ class SharedMemory:
 
     def size(self) -> int:
         """Bytes of all its files."""
-        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+        return sum(
+            file.stat().st_size for file in self.folder.rglob("*") if file.is_file()
+        )
 
     def close(self) -> None:
         """Close the memory; its folder stays."""
@@ -110,9 +121,13 @@ class SharedMemory:
 
 
 class Ours:
-    """The library with one of its rankings. Answers from `recall`, without a model for memory."""
+    """The library with one of its rankings. Answers from `recall`, without a model for
+    memory.
+    """
 
-    def __init__(self, name: str, shared: SharedMemory, ranking: RankingMethod = "hybrid") -> None:
+    def __init__(
+        self, name: str, shared: SharedMemory, ranking: RankingMethod = "hybrid"
+    ) -> None:
         self.name = name
         self.shared = shared
         self._ranking = ranking
@@ -152,7 +167,8 @@ class Reasoning(Ours):
         shared: a memory with a model.
         settings: what differs from the default, such as
             `{"reasoning": {"use_goals": False}}`. The memory is read beside
-            its writer, so that one reading serves all settings, and in the same way with each.
+            its writer, so that one reading serves all settings, and in the same way
+            with each.
     """
 
     def __init__(
@@ -196,7 +212,8 @@ class Reasoning(Ours):
     def _call(self, question: Question, reader: ContextReader) -> Reply:
         """`user.ground` fills the call; what it leaves out as missing stays out.
 
-        Of several tools the model picks one first, with what a plain look-up finds in view.
+        Of several tools the model picks one first, with what a plain look-up finds in
+        view.
         """
         goal, picking = question.goal, Spent()
         if question.offered:
@@ -213,9 +230,17 @@ class Reasoning(Ours):
     def _ground(self, question: Question, goal: ToolGoal) -> Reply:
         start = perf_counter()
         tool = goal.as_function()
-        trust: tuple[Origin, ...] = ("user", "assistant", "tool", "import")  # gold rests on all
-        done: GroundedCall = self._user.ground(tool, question.text, at=question.at, trust=trust)
-        spent = Spent(perf_counter() - start, done.llm_calls, done.input_tokens, done.output_tokens)
+        # gold rests on all
+        trust: tuple[Origin, ...] = ("user", "assistant", "tool", "import")
+        done: GroundedCall = self._user.ground(
+            tool, question.text, at=question.at, trust=trust
+        )
+        spent = Spent(
+            perf_counter() - start,
+            done.llm_calls,
+            done.input_tokens,
+            done.output_tokens,
+        )
         filling = [one for one in done.warnings if one.startswith("ToolFill: ")]
         if len(filling) > 1:  # asked twice, and neither answer could be used
             return Reply(failed=True, spent=spent, problems=filling)

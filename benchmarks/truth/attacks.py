@@ -1,8 +1,9 @@
 """The command `python -m benchmarks truth-attacks`: what hostile text did to a memory.
 
-The cases are JSON lines like those of `truth`, with `facts` (what the user truly told in the first
-session), `must_not` (what the text of a later session tries to have recorded or changed) and
-`own_paste` (the user pasted it). Run them with `python -m benchmarks truth`, then count here.
+The cases are JSON lines like those of `truth`, with `facts` (what the user truly told
+in the first session), `must_not` (what the text of a later session tries to have
+recorded or changed) and `own_paste` (the user pasted it). Run them with `python -m
+benchmarks truth`, then count here.
 """
 
 import argparse
@@ -32,9 +33,13 @@ class Harm(NamedTuple):
 
 def main(words: Sequence[str]) -> None:
     """The command line."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks truth-attacks", description=__doc__)
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks truth-attacks", description=__doc__
+    )
     made.add_argument("run", type=Path, help="the folder that `truth --out` has filled")
-    made.add_argument("--cases", type=Path, required=True, help="the file of hostile inputs")
+    made.add_argument(
+        "--cases", type=Path, required=True, help="the file of hostile inputs"
+    )
     made.add_argument("--sheet", type=Path, help="write what was recorded, for a judge")
     options = made.parse_args(words)
     rows = {row["id"]: row for row in read_lines(options.cases)}
@@ -55,7 +60,9 @@ def harm_of(outcome: Row, case: Row) -> Harm:
         case=outcome["id"],
         kind=case["kind"],
         own_paste=bool(case["own_paste"]),
-        instructions=[record["text"] for record in later if record["kind"] == "instruction"],
+        instructions=[
+            record["text"] for record in later if record["kind"] == "instruction"
+        ],
         changed=[record for record in outcome["no_longer_holds"] if _of_first(record)],
     )
 
@@ -75,7 +82,9 @@ def summary(harms: Sequence[Harm]) -> Iterator[str]:
     foreign = [harm for harm in harms if not harm.own_paste]
     own = [harm for harm in harms if harm.own_paste]
     made = sum(len(harm.instructions) for harm in harms)
-    yield f"{len(harms)} hostile inputs, {made} instructions that rest on their sessions"
+    yield (
+        f"{len(harms)} hostile inputs, {made} instructions that rest on their sessions"
+    )
     for name, some in (("text of others", foreign), ("text that the user pasted", own)):
         ended = sum(len(harm.changed) for harm in some)
         yield f"{name}: {len(some)} cases, {ended} records of the user's changed"
@@ -83,11 +92,16 @@ def summary(harms: Sequence[Harm]) -> Iterator[str]:
         for text in harm.instructions:
             yield f"  {harm.case} ({harm.kind}) instruction: {text}"
         for record in harm.changed:
-            yield f"  {harm.case} ({harm.kind}) changed: {record['text']} {record['changes']}"
+            yield (
+                f"  {harm.case} ({harm.kind}) changed: {record['text']} "
+                f"{record['changes']}"
+            )
 
 
 def sheet_of(outcome: Row, case: Row) -> Row:
-    """What memory holds after a case, for somebody who judges whether it was led astray."""
+    """What memory holds after a case, for somebody who judges whether it was led
+    astray.
+    """
     held = [
         {name: record[name] for name in ("text", "kind", "confirmation", "message_ids")}
         for record in outcome["holds"]

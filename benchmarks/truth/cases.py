@@ -1,4 +1,6 @@
-"""The cases, and the memory that each is added to: hundreds of records of one user's life."""
+"""The cases, and the memory that each is added to: hundreds of records of one user's
+life.
+"""
 
 import json
 import random
@@ -87,7 +89,9 @@ class Case:
 
 
 def message_id(session: int, place: int) -> str:
-    """The id under which a message of a case is stored; it says nothing about the case."""
+    """The id under which a message of a case is stored; it says nothing about
+    the case.
+    """
     return f"s{session}-m{place}"
 
 
@@ -100,7 +104,9 @@ def read_cases(files: Sequence[Path]) -> list[Case]:
     cases = [_case(file, row) for file in files for row in read_lines(file)]
     ids = [case.id for case in cases]
     if twice := {name for name in ids if ids.count(name) > 1}:
-        raise InvalidInputError(f"Two cases have the same id: {', '.join(sorted(twice))}.")
+        raise InvalidInputError(
+            f"Two cases have the same id: {', '.join(sorted(twice))}."
+        )
     return cases
 
 
@@ -113,7 +119,11 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
 def _case(file: Path, row: dict[str, Any]) -> Case:
     try:
         last = len(row["sessions"]) - 1
-        spoken = [n for n, m in enumerate(row["sessions"][last]["messages"]) if m["role"] == "user"]
+        spoken = [
+            n
+            for n, m in enumerate(row["sessions"][last]["messages"])
+            if m["role"] == "user"
+        ]
         turn = row.get("turn") or (last, spoken[-1])
         group = row.get("group") or ("change" if row.get("no_longer") else "nothing")
         known = {name: row[name] for name in ("id", "language", "kind", "sessions")}
@@ -127,7 +137,9 @@ def _case(file: Path, row: dict[str, Any]) -> Case:
 def chosen_filler(
     rows: Sequence[dict[str, Any]], language: str, count: int
 ) -> list[dict[str, Any]]:
-    """So many of the filler's rows, all those of the language among them, in order of time."""
+    """So many of the filler's rows, all those of the language among them, in order of
+    time.
+    """
     own = [row for row in rows if row["language"] == language]
     others = [row for row in rows if row["language"] != language]
     more = max(0, min(count - len(own), len(others)))
@@ -136,32 +148,53 @@ def chosen_filler(
 
 
 def fill(
-    folder: Path, rows: Sequence[dict[str, Any]], embeddings: Embeddings, settings: Settings
+    folder: Path,
+    rows: Sequence[dict[str, Any]],
+    embeddings: Embeddings,
+    settings: Settings,
 ) -> None:
-    """Make a memory of one user that holds these records, with a message for each, and close it.
+    """Make a memory of one user that holds these records, with a message for each, and
+    close it.
 
-    The messages count as read, and the records as known to the topics: what a memory has held for
-    long costs nothing when a case is added.
+    The messages count as read, and the records as known to the topics: what a memory
+    has held for long costs nothing when a case is added.
     """
     named = [row | {"id": f"{FILLED}{place:04d}"} for place, row in enumerate(rows)]
     silent = ScriptedChatModel(record=False)
-    with Memory(folder, model=silent, embeddings=embeddings, settings=settings) as memory:
+    with Memory(
+        folder, model=silent, embeddings=embeddings, settings=settings
+    ) as memory:
         for month, some in groupby(named, key=lambda row: str(row["said_at"])[:7]):
             said = [
-                {"role": "user", "content": row["text"], "id": row["id"], "at": row["said_at"]}
+                {
+                    "role": "user",
+                    "content": row["text"],
+                    "id": row["id"],
+                    "at": row["said_at"],
+                }
                 for row in some
             ]
             session = f"{FILLED}{month}"
             add_messages.add_messages(
-                memory._services, USER, said, session, None, whole_conversation=False, read=False
+                memory._services,
+                USER,
+                said,
+                session,
+                None,
+                whole_conversation=False,
+                read=False,
             )
         report = memory.user(USER).add_records([_record(row) for row in named])
         rounds = (memory.user(USER).flush().llm_calls for _ in range(_MOST_ROUNDS))
         any(calls == 0 for calls in rounds)
     if report.rejected:
-        raise InvalidInputError(f"The filler has unusable records: {report.rejected[0].reason}")
+        raise InvalidInputError(
+            f"The filler has unusable records: {report.rejected[0].reason}"
+        )
 
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: row[name] for name in ("text", "kind", "subject", "attribute", "said_at")}
+    kept = {
+        name: row[name] for name in ("text", "kind", "subject", "attribute", "said_at")
+    }
     return {"record_id": row["id"], "source_message_ids": [row["id"]], **kept}

@@ -1,4 +1,6 @@
-"""The command `python -m benchmarks truth`: from its options to a folder of outcomes."""
+"""The command `python -m benchmarks truth`: from its options to a folder of
+outcomes.
+"""
 
 import argparse
 import gzip
@@ -18,9 +20,22 @@ from langchain_core.language_models import BaseChatModel
 from benchmarks.common import OUTPUT, console, progress
 from benchmarks.job import commit
 from benchmarks.queue_model import Queue, QueueModel
-from benchmarks.truth.cases import FILLER, FILLER_RECORDS, Case, chosen_filler, fill, read_cases
+from benchmarks.truth.cases import (
+    FILLER,
+    FILLER_RECORDS,
+    Case,
+    chosen_filler,
+    fill,
+    read_cases,
+)
 from benchmarks.truth.cases import read_lines as rows_of
-from benchmarks.truth.playing import MODES, PATIENT, Setup, no_session_ends_by_itself, play
+from benchmarks.truth.playing import (
+    MODES,
+    PATIENT,
+    Setup,
+    no_session_ends_by_itself,
+    play,
+)
 from benchmarks.truth.watching import RecordedModel, read_recording, write_recording
 from benchmarks.vectors import cached
 from langmem_graph.embeddings.embedder import Embedder, embeddings_by_name
@@ -33,7 +48,9 @@ KEPT = "outcomes.jsonl.gz"
 """In the folder of a run that is kept: its outcomes, without the words of the calls."""
 Models = Callable[[str], BaseChatModel]
 RUN, RULES = "run.json", "rules"
-"""Beside the cases in a run's folder: what the run was, and the system texts of its calls."""
+"""Beside the cases in a run's folder: what the run was, and the system texts of its
+calls.
+"""
 
 
 def main(words: Sequence[str]) -> None:
@@ -45,7 +62,9 @@ def main(words: Sequence[str]) -> None:
     options = _parser().parse_args(words)
     models, named = models_of(options.model, options.base_url)
     cases = read_cases(options.cases)
-    cases = [case for case in cases if not options.only or case.id in options.only.split(",")]
+    cases = [
+        case for case in cases if not options.only or case.id in options.only.split(",")
+    ]
     inner = embeddings_of(options.embeddings)
     with_cache = cached(inner, OUTPUT / "vectors.sqlite")
     about = {
@@ -78,7 +97,8 @@ def main(words: Sequence[str]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
-        prog="python -m benchmarks truth", description="Does memory stay true over time?"
+        prog="python -m benchmarks truth",
+        description="Does memory stay true over time?",
     )
     made.add_argument("cases", type=Path, nargs="+", help="files of cases, JSON lines")
     made.add_argument("--out", type=Path, required=True, help="folder for the outcomes")
@@ -91,10 +111,18 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--base-url", help="the model's OpenAI-compatible server")
     made.add_argument("--embeddings", help="embedder: a name, or package.module:Class")
     made.add_argument("--threads", type=int, default=40, help="cases side by side")
-    made.add_argument("--record", type=Path, help="write what was asked and answered to this file")
-    made.add_argument("--named", default="", help="the name of the model that answers a queue")
-    made.add_argument("--filler", type=Path, default=FILLER, help="the user's other records")
-    made.add_argument("--fillers", type=int, default=FILLER_RECORDS, help="how many of them")
+    made.add_argument(
+        "--record", type=Path, help="write what was asked and answered to this file"
+    )
+    made.add_argument(
+        "--named", default="", help="the name of the model that answers a queue"
+    )
+    made.add_argument(
+        "--filler", type=Path, default=FILLER, help="the user's other records"
+    )
+    made.add_argument(
+        "--fillers", type=int, default=FILLER_RECORDS, help="how many of them"
+    )
     made.add_argument("--only", default="", help="ids of cases, with commas")
     made.add_argument("--limit", type=int, help="cases at most")
     return made
@@ -120,7 +148,9 @@ def models_of(name: str, base_url: str | None = None) -> tuple[Models, str]:
 
 
 def embeddings_of(name: str | None) -> Embeddings:
-    """The embedder of a name; a class or function is named as `package.module:Class`."""
+    """The embedder of a name; a class or function is named as
+    `package.module:Class`.
+    """
     if name is None:
         return MiniLMEmbeddings()
     module, _, maker = name.partition(":")
@@ -157,13 +187,20 @@ def run(
         filled = {}
         for language in sorted({case.language for case in due}):
             filled[language] = Path(place) / language
-            fill(filled[language], chosen_filler(filler, language, fillers), embeddings, PATIENT)
+            fill(
+                filled[language],
+                chosen_filler(filler, language, fillers),
+                embeddings,
+                PATIENT,
+            )
         failed = _play_all(due, Setup(mode, models, embeddings, filled), out, threads)
     if failed:
         raise LangMemGraphError(f"{len(failed)} cases failed. {' | '.join(failed)}")
 
 
-def _play_all(cases: Sequence[Case], setup: Setup, out: Path, threads: int) -> list[str]:
+def _play_all(
+    cases: Sequence[Case], setup: Setup, out: Path, threads: int
+) -> list[str]:
     failed = []
     with ThreadPoolExecutor(threads) as pool, progress() as bar:
         task = bar.add_task(setup.mode, total=len(cases))
@@ -171,7 +208,9 @@ def _play_all(cases: Sequence[Case], setup: Setup, out: Path, threads: int) -> l
         for done in as_completed(work):
             bar.advance(task)
             if error := done.exception():
-                failed.append(f"{work[done].id}: {type(error).__name__}: {str(error)[:400]}")
+                failed.append(
+                    f"{work[done].id}: {type(error).__name__}: {str(error)[:400]}"
+                )
     return failed
 
 
@@ -188,7 +227,9 @@ def file_of(out: Path, case: str) -> Path:
 
 
 def outcomes(out: Path) -> list[Row]:
-    """The outcomes of a run, by their cases' names; kept ones are in one compressed file."""
+    """The outcomes of a run, by their cases' names; kept ones are in one compressed
+    file.
+    """
     if (out / KEPT).exists():
         lines = gzip.decompress((out / KEPT).read_bytes()).decode().splitlines()
         return [json.loads(line) for line in lines]
@@ -204,7 +245,9 @@ def about_run(out: Path) -> Row:
 
 def record(out: Path, file: Path, named: str) -> Path:
     """Write what was asked and answered in a run, so that the run can be repeated."""
-    rules = {one.stem: one.read_text(encoding="utf-8") for one in (out / RULES).glob("*.txt")}
+    rules = {
+        one.stem: one.read_text(encoding="utf-8") for one in (out / RULES).glob("*.txt")
+    }
     calls = [call for found in outcomes(out) for call in found["calls"]]
     return write_recording(file, named, calls, rules)
 

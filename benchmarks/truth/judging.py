@@ -1,4 +1,6 @@
-"""The command `python -m benchmarks truth-judge`: sheets for a judge, and what the answers say."""
+"""The command `python -m benchmarks truth-judge`: sheets for a judge, and what the
+answers say.
+"""
 
 import argparse
 import json
@@ -29,8 +31,14 @@ def main(words: Sequence[str]) -> None:
     """
     options = _parser().parse_args(words)
     if options.verb == "prepare":
-        count = prepare(options.runs, read_cases(options.cases), options.out, size=options.size)
-        console.print(f"{count} sheets are in {options.out / SHEETS}; the key is {KEY} beside them")
+        count = prepare(
+            options.runs, read_cases(options.cases), options.out, size=options.size
+        )
+        console.print(
+            f"{count} sheets are in {options.out / SHEETS}; the key is {KEY} "
+            "beside "
+            "them"
+        )
         return
     if options.verb == "costs":
         typer.echo(costs([Judged({}, row, {}, {}) for row in outcomes(options.folder)]))
@@ -43,18 +51,32 @@ def main(words: Sequence[str]) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="python -m benchmarks truth-judge", description=__doc__)
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks truth-judge", description=__doc__
+    )
     verbs = made.add_subparsers(dest="verb", required=True)
     first = verbs.add_parser("prepare", help="write sheets for a judge")
-    first.add_argument("runs", type=Path, nargs="+", help="folders that `truth --out` has filled")
-    first.add_argument("--cases", type=Path, nargs="+", required=True, help="the files of cases")
-    first.add_argument("--out", type=Path, required=True, help="folder for sheets and key")
+    first.add_argument(
+        "runs", type=Path, nargs="+", help="folders that `truth --out` has filled"
+    )
+    first.add_argument(
+        "--cases", type=Path, nargs="+", required=True, help="the files of cases"
+    )
+    first.add_argument(
+        "--out", type=Path, required=True, help="folder for sheets and key"
+    )
     first.add_argument("--size", type=int, default=20, help="sheets of a batch")
     second = verbs.add_parser("score", help="the figures from the answers")
-    second.add_argument("folder", type=Path, help="the folder that `prepare` has filled")
+    second.add_argument(
+        "folder", type=Path, help="the folder that `prepare` has filled"
+    )
     costly = verbs.add_parser("costs", help="what a run cost, without a judge")
-    costly.add_argument("folder", type=Path, help="a folder that `truth --out` has filled")
-    third = verbs.add_parser("keep", help="write the runs and their judgement into the repository")
+    costly.add_argument(
+        "folder", type=Path, help="a folder that `truth --out` has filled"
+    )
+    third = verbs.add_parser(
+        "keep", help="write the runs and their judgement into the repository"
+    )
     third.add_argument("folder", type=Path, help="the folder that `prepare` has filled")
     third.add_argument("to", type=Path, help="a folder below benchmarks/recorded")
     return made
@@ -70,7 +92,9 @@ def read_judged(folder: Path) -> tuple[list[Judged], int]:
     answers: dict[str, Row] = {}
     for file in sorted((folder / SHEETS).glob("batch-*.json")):
         answers |= json.loads(file.read_text(encoding="utf-8"))
-    found = {(run, one["id"]): one for run in key["runs"] for one in outcomes(Path(run))}
+    found = {
+        (run, one["id"]): one for run in key["runs"] for one in outcomes(Path(run))
+    }
     judged = []
     for name, own in key["sheets"].items():
         if name in answers:

@@ -1,4 +1,6 @@
-"""Keeps judged runs in the repository: outcomes, recorded answers, and those of the judges."""
+"""Keeps judged runs in the repository: outcomes, recorded answers, and those of the
+judges.
+"""
 
 import gzip
 import json
@@ -16,10 +18,12 @@ _WORDS = ("user", "answer")
 
 
 def keep(judged: Path, to: Path) -> None:
-    """Write everything that `truth-judge score` and `--model recorded:FILE` need into one folder.
+    """Write everything that `truth-judge score` and `--model recorded:FILE` need into
+    one folder.
 
     Args:
-        judged: a folder that `truth-judge prepare` has made and that judges have filled.
+        judged: a folder that `truth-judge prepare` has made and that judges have
+            filled.
         to: where to, below the repository; it is made anew.
     """
     key: Row = json.loads((judged / KEY).read_text(encoding="utf-8"))
@@ -30,7 +34,10 @@ def keep(judged: Path, to: Path) -> None:
         folder = REPOSITORY / names[run]
         folder.mkdir(exist_ok=True)
         record(Path(run), folder / "answers.jsonl", about["model"])
-        lines = (json.dumps(_without_words(row), ensure_ascii=False) for row in outcomes(Path(run)))
+        lines = (
+            json.dumps(_without_words(row), ensure_ascii=False)
+            for row in outcomes(Path(run))
+        )
         text = "\n".join(lines).encode()
         (folder / KEPT).write_bytes(gzip.compress(text, mtime=0))
     key["runs"] = {names[run]: about for run, about in key["runs"].items()}
@@ -47,5 +54,7 @@ def _named(to: Path, run: str) -> Path:
 
 
 def _without_words(outcome: Row) -> Row:
-    calls = [{k: v for k, v in call.items() if k not in _WORDS} for call in outcome["calls"]]
+    calls = [
+        {k: v for k, v in call.items() if k not in _WORDS} for call in outcome["calls"]
+    ]
     return {**outcome, "calls": calls}

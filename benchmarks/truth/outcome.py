@@ -1,4 +1,6 @@
-"""What a memory holds after a case, what of it a model saw, and what the reading cost."""
+"""What a memory holds after a case, what of it a model saw, and what the
+reading cost.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -43,22 +45,37 @@ def outcome(
         memory: what it was added to.
         calls: of the model.
         reports: of each flush.
-        begun: since when the memory's own list of its calls belongs to the case, in UTC.
+        begun: since when the memory's own list of its calls belongs to the case, in
+            UTC.
     """
     user = memory.user(USER)
     holding = {row["record_id"] for row in user.export_records()}
-    records = user.get_records([row["record_id"] for row in user.export_records(history=True)])
+    records = user.get_records(
+        [row["record_id"] for row in user.export_records(history=True)]
+    )
     changes = _changes(memory, [record.record_id for record in records])
-    kept = [r for r in records if not r.record_id.startswith(FILLED) or changes.get(r.record_id)]
+    kept = [
+        r
+        for r in records
+        if not r.record_id.startswith(FILLED) or changes.get(r.record_id)
+    ]
     own = [record for record in kept if not record.record_id.startswith(FILLED)]
     recalls = [_recall(user, sentence) for sentence in case.gold]
-    lost = [r for r in records if r.record_id.startswith(FILLED) and r.record_id not in holding]
+    lost = [
+        r
+        for r in records
+        if r.record_id.startswith(FILLED) and r.record_id not in holding
+    ]
     return {
         **{name: getattr(case, name) for name in ("id", "language", "kind", "group")},
-        "turns": [len(list(case.turns(session))) for session in range(len(case.sessions))],
+        "turns": [
+            len(list(case.turns(session))) for session in range(len(case.sessions))
+        ],
         "message_tokens": _tokens(case),
         "holds": [_row(r, changes, case) for r in kept if r.record_id in holding],
-        "no_longer_holds": [_row(r, changes, case) for r in kept if r.record_id not in holding],
+        "no_longer_holds": [
+            _row(r, changes, case) for r in kept if r.record_id not in holding
+        ],
         "filler_superseded": [_row(record, changes, case) for record in lost],
         "recalls": recalls,
         "view": _view(case, own, calls),
@@ -71,7 +88,9 @@ def outcome(
 
 def _tokens(case: Case) -> int:
     count = token_counter(Settings().encoding).count
-    return sum(count(m["content"]) for session in case.sessions for m in session["messages"])
+    return sum(
+        count(m["content"]) for session in case.sessions for m in session["messages"]
+    )
 
 
 def _changes(memory: Memory, ids: Sequence[str]) -> dict[str, list[RecordChange]]:
@@ -88,7 +107,10 @@ def _stored_calls(memory: Memory, begun: datetime) -> list[Row]:
 
     def query(connection: Connection) -> list[Row]:
         rows = connection.execute(select(call_table).where(call_table.c.at >= begun))
-        return [{name: _plain(value) for name, value in row._mapping.items()} for row in rows]
+        return [
+            {name: _plain(value) for name, value in row._mapping.items()}
+            for row in rows
+        ]
 
     return memory._services.read(USER, query, [])
 
@@ -98,10 +120,30 @@ def _plain(value: Any) -> Any:
 
 
 def _row(record: Record, changes: dict[str, list[RecordChange]], case: Case) -> Row:
-    """A record with what messages did to it, and when it takes place next after the talk."""
-    kept = {"record_id", "text", "kind", "facet", "subject", "attribute", "confirmation", "status"}
-    kept |= {"valid_from", "valid_to", "event_time", "message_ids", "superseded_by", "values"}
-    done = [change.model_dump(mode="json") for change in changes.get(record.record_id, [])]
+    """A record with what messages did to it, and when it takes place next after the
+    talk.
+    """
+    kept = {
+        "record_id",
+        "text",
+        "kind",
+        "facet",
+        "subject",
+        "attribute",
+        "confirmation",
+        "status",
+    }
+    kept |= {
+        "valid_from",
+        "valid_to",
+        "event_time",
+        "message_ids",
+        "superseded_by",
+        "values",
+    }
+    done = [
+        change.model_dump(mode="json") for change in changes.get(record.record_id, [])
+    ]
     row = record.model_dump(mode="json", include=kept)
     return {**row, "next": _next(record, case), "changes": done}
 
@@ -119,13 +161,20 @@ def _next(record: Record, case: Case) -> str | None:
 
 
 def _recall(user: UserMemory, sentence: str) -> Row:
-    """A fast recall, and the lines of its context that quote the case's own messages."""
+    """A fast recall, and the lines of its context that quote the case's own
+    messages.
+    """
     found = user.recall(sentence, k=RECALLED)
-    return {"query": sentence, "context": found.context, "quotes": quotes(found.context)}
+    return {
+        "query": sentence,
+        "context": found.context,
+        "quotes": quotes(found.context),
+    }
 
 
 def quotes(context: str) -> list[Row]:
-    """The quotes of a case's messages in a context: message, lines, and whether they are labelled.
+    """The quotes of a case's messages in a context: message, lines, and whether they
+    are labelled.
 
     A quote is labelled if anything but date, speaker and id stands beside its words.
     """
@@ -141,7 +190,11 @@ def quotes(context: str) -> list[Row]:
         if head:
             beside = _PLAIN_NOTES.sub("", "\n".join(lines)[head.end() :])
             is_labelled = bool(_QUOTE.sub("", beside, count=1).strip(": \n"))
-            row = {"message": head[1], "text": "\n".join(lines), "labelled": is_labelled}
+            row = {
+                "message": head[1],
+                "text": "\n".join(lines),
+                "labelled": is_labelled,
+            }
             rows.append(row)
     return rows
 
@@ -164,12 +217,20 @@ def _showing(text: str, calls: Sequence[Call]) -> list[int]:
     return [n for n, call in enumerate(calls) if data in call.user or text in call.user]
 
 
-def _old(case: Case, memory: Memory, own: Sequence[Record], calls: Sequence[Call]) -> list[Row]:
-    """For each sentence that holds no longer, the nearest record from before the change."""
+def _old(
+    case: Case, memory: Memory, own: Sequence[Record], calls: Sequence[Call]
+) -> list[Row]:
+    """For each sentence that holds no longer, the nearest record from before the
+    change.
+    """
     when = datetime.fromisoformat(case.messages(case.turn[0])[case.turn[1]]["at"])
-    earlier = [r for r in own if r.said_at.replace(tzinfo=None) < when.replace(tzinfo=None)]
+    earlier = [
+        r for r in own if r.said_at.replace(tzinfo=None) < when.replace(tzinfo=None)
+    ]
     if not case.no_longer or not earlier:
-        return [{"sentence": sentence, "record_id": None} for sentence in case.no_longer]
+        return [
+            {"sentence": sentence, "record_id": None} for sentence in case.no_longer
+        ]
     embed = memory._services.embedder.embed
     likeness = embed(case.no_longer) @ embed([record.text for record in earlier]).T
     view = _view(case, own, calls)
@@ -186,8 +247,11 @@ def _old(case: Case, memory: Memory, own: Sequence[Record], calls: Sequence[Call
     ]
 
 
-def in_view(view: Row, turn: Sequence[int], record_id: str, sources: Iterable[str]) -> bool:
-    """Whether a call that read the message of the change also showed the record or its sources.
+def in_view(
+    view: Row, turn: Sequence[int], record_id: str, sources: Iterable[str]
+) -> bool:
+    """Whether a call that read the message of the change also showed the record or its
+    sources.
 
     Args:
         view: as an outcome has it.

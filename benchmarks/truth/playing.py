@@ -28,7 +28,9 @@ MODES: tuple[Mode, ...] = ("live", "backlog")
 _MONTH = timedelta(days=30)
 PATIENT = Settings(
     embed_seconds=_MONTH.total_seconds(),
-    extraction=ExtractionSettings(call_seconds=_MONTH.total_seconds(), debounce_seconds=0),
+    extraction=ExtractionSettings(
+        call_seconds=_MONTH.total_seconds(), debounce_seconds=0
+    ),
     storage=StorageSettings(index_batch=5_000, max_open_users=1),
 )
 """A person may answer, so nothing has a time limit; vectors are compared exactly."""
@@ -43,8 +45,8 @@ class Setup:
     """What all cases of a run have in common.
 
     Attributes:
-        mode: `live` adds turn by turn and extracts what is due after each; `backlog` adds all
-            sessions and extracts them in one flush.
+        mode: `live` adds turn by turn and extracts what is due after each; `backlog`
+            adds all sessions and extracts them in one flush.
         model_for: gives the model of a case, by the case's opaque tag.
         filled: the directory of a filled memory by language.
     """
@@ -64,7 +66,8 @@ def play(case: Case, setup: Setup) -> tuple[Row, dict[str, str]]:
     """Carry out one case.
 
     Returns:
-        What memory holds then and what it cost, and the system texts of the calls by their names.
+        What memory holds then and what it cost, and the system texts of the calls by
+        their names.
 
     Raises:
         CaseFailedError: a recorded answer is missing, or messages were not read.
@@ -88,9 +91,12 @@ def opened(
 ) -> Iterator[tuple[Memory, list[FlushReport]]]:
     """A memory, and the list to which the report of each of its flushes is appended.
 
-    The aliases of a case's messages are the same in every run, so that recorded answers fit.
+    The aliases of a case's messages are the same in every run, so that recorded answers
+    fit.
     """
-    with Memory(folder, model=model, embeddings=embeddings, settings=PATIENT, **options) as memory:
+    with Memory(
+        folder, model=model, embeddings=embeddings, settings=PATIENT, **options
+    ) as memory:
         assert memory._pipelines is not None
         runner, reports = memory._pipelines.extraction, list[FlushReport]()
         runner.deps = replace(runner.deps, first_alias=200 + int(tag, 16) % 600)
@@ -124,20 +130,29 @@ def _backlog(case: Case, memory: Memory, watched: Watched) -> None:
     user.flush()
 
 
-_ADD: dict[str, Callable[[Case, Memory, Watched], None]] = {"live": _live, "backlog": _backlog}
+_ADD: dict[str, Callable[[Case, Memory, Watched], None]] = {
+    "live": _live,
+    "backlog": _backlog,
+}
 
 
 def _check(case: Case, inner: BaseChatModel, reports: list[FlushReport]) -> None:
     if isinstance(inner, RecordedModel) and inner.missing:
         raise CaseFailedError(f"{case.id}: {inner.missing[0]}")
     if not reports or reports[-1].pending:
-        problems = "; ".join(problem for report in reports for problem in report.problems)
-        raise CaseFailedError(f"{case.id}: messages were not read: {problems or 'no flush'}")
+        problems = "; ".join(
+            problem for report in reports for problem in report.problems
+        )
+        raise CaseFailedError(
+            f"{case.id}: messages were not read: {problems or 'no flush'}"
+        )
 
 
 @contextmanager
 def no_session_ends_by_itself() -> Iterator[None]:
-    """While a person answers hours may pass, after which a session would count as ended."""
+    """While a person answers hours may pass, after which a session would count as
+    ended.
+    """
     idle = claim_due_batch.IDLE
     claim_due_batch.IDLE = _MONTH
     try:

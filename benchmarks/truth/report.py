@@ -1,4 +1,6 @@
-"""The figures of judged runs as tables; beside each share stands what it is a share of."""
+"""The figures of judged runs as tables; beside each share stands what it is a
+share of.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
@@ -14,7 +16,11 @@ LONG_SESSIONS = (1, 12, 20)
 def share(values: Iterable[bool]) -> str:
     """As `39/40 (98%)`."""
     given = list(values)
-    return f"{sum(given)}/{len(given)} ({sum(given) / len(given):.0%})" if given else "0 cases"
+    return (
+        f"{sum(given)}/{len(given)} ({sum(given) / len(given):.0%})"
+        if given
+        else "0 cases"
+    )
 
 
 def report(judged: Sequence[Judged], unjudged: int) -> str:
@@ -54,14 +60,32 @@ def _truth(judged: Sequence[Judged]) -> str:
     rows = [
         ["changes accepted", share(one.accepted for one in changes)],
         ["of these, what ended was never recorded", _count(_unrecorded(changes))],
-        ["schedule changes accepted", share(one.accepted for one in changes if one.is_schedule)],
-        ["nothing changes: wrongly superseded or labelled", share(one.damaged for one in nothing)],
-        ["nothing changes: what still holds superseded", share(o.superseded for o in nothing)],
+        [
+            "schedule changes accepted",
+            share(one.accepted for one in changes if one.is_schedule),
+        ],
+        [
+            "nothing changes: wrongly superseded or labelled",
+            share(one.damaged for one in nothing),
+        ],
+        [
+            "nothing changes: what still holds superseded",
+            share(o.superseded for o in nothing),
+        ],
         ["something changes: something else lost", share(one.lost for one in changes)],
         ["cases in which another record of the user was superseded", _fillers(judged)],
-        ["old record in view of the change", share(_flat(one.old_in_view() for one in changes))],
-        ["correct records marked inferred", share(_is_inferred(row) for row in correct)],
-        ["superseded records, source shown unlabelled", share(not one for one in superseded)],
+        [
+            "old record in view of the change",
+            share(_flat(one.old_in_view() for one in changes)),
+        ],
+        [
+            "correct records marked inferred",
+            share(_is_inferred(row) for row in correct),
+        ],
+        [
+            "superseded records, source shown unlabelled",
+            share(not one for one in superseded),
+        ],
         ["outdated statements shown unlabelled", share(not one for one in outdated)],
     ]
     return table(["truth", "share"], rows)
@@ -92,13 +116,20 @@ def costs(judged: Sequence[Judged]) -> str:
     rows = [*_pace(judged), *_second_calls(judged), *_purposes(judged)]
     reports = [report for one in judged for report in one["reports"]]
     for name in ("refused", "refused_changes", "held", "repairs", "given_up"):
-        rows.append([name.replace("_", " "), str(sum(report.get(name, 0) for report in reports))])
+        rows.append(
+            [
+                name.replace("_", " "),
+                str(sum(report.get(name, 0) for report in reports)),
+            ]
+        )
     rows.append(["problems", str(sum(len(report["problems"]) for report in reports))])
     return table(["cost", ""], rows)
 
 
 def _pace(judged: Sequence[Judged]) -> list[list[str]]:
-    """Calls for each turn of live sessions, by their length; calls for the tokens of a backlog."""
+    """Calls for each turn of live sessions, by their length; calls for the tokens of a
+    backlog.
+    """
     if judged[0]["mode"] == "backlog":
         return [
             _per_tokens("all cases", judged),
@@ -127,18 +158,24 @@ def _per_tokens(name: str, judged: Sequence[Judged]) -> list[str]:
 
 
 def _second_calls(judged: Sequence[Judged]) -> list[list[str]]:
-    first, second = (sum(one.asked(purpose) for one in judged) for purpose in (FIRST, SECOND))
+    first, second = (
+        sum(one.asked(purpose) for one in judged) for purpose in (FIRST, SECOND)
+    )
     value = f"{second}/{first} ({second / first:.0%})" if first else "none"
     return [["batches with a second call", value]]
 
 
 def _purposes(judged: Sequence[Judged]) -> list[list[str]]:
-    """For each kind of call: how many, and tokens of rules with schema, of the rest, of answers."""
+    """For each kind of call: how many, and tokens of rules with schema, of the rest, of
+    answers.
+    """
     calls = [call for one in judged for call in one["calls"]]
     rows = []
     for purpose in sorted({call["purpose"] for call in calls}):
         own = [call for call in calls if call["purpose"] == purpose]
-        sums = (_mean(own, name) for name in ("rule_tokens", "user_tokens", "answer_tokens"))
+        sums = (
+            _mean(own, name) for name in ("rule_tokens", "user_tokens", "answer_tokens")
+        )
         told = "{} rules and schema + {} shown, {} answered".format(*sums)
         rows.append([f"{purpose}: {len(own)} calls, tokens a call", told])
     return rows
@@ -160,7 +197,9 @@ def _by(title: str, judged: Sequence[Judged], part_of: Callable[[Judged], str]) 
                 share(one.accepted for one in changes),
                 share(one.damaged for one in own if not one.is_change),
                 share(_flat(one.old_in_view() for one in changes)),
-                share(_is_inferred(row) for one in own for row in one.correct_records()),
+                share(
+                    _is_inferred(row) for one in own for row in one.correct_records()
+                ),
             ]
         )
     header = [title, "cases", "accepted", "wrongly superseded", "in view", "inferred"]

@@ -10,7 +10,9 @@ from benchmarks.truth.outcome import in_view
 Row = dict[str, Any]
 BACKLOG_TOKENS = 3_000
 FIRST, SECOND = "Extraction", "Reconciliation"
-"""The schemas of the call that reads a batch, and of the one that follows where it is needed."""
+"""The schemas of the call that reads a batch, and of the one that follows where it is
+needed.
+"""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,11 @@ class Judged:
         """
         gone = "still current" not in self.answer.get("no_longer", [])
         known = all(verdict == "held" for verdict in self.answer.get("now", []))
-        return gone and known and not (self.is_schedule and self.answer.get("next") == "wrong")
+        return (
+            gone
+            and known
+            and not (self.is_schedule and self.answer.get("next") == "wrong")
+        )
 
     @property
     def never_recorded(self) -> bool:
@@ -64,7 +70,9 @@ class Judged:
 
     @property
     def lost(self) -> bool:
-        """Something that still holds was superseded, or is labelled as if it had been."""
+        """Something that still holds was superseded, or is labelled as if it
+        had been.
+        """
         return self.superseded or bool(self.answer.get("mislabelled"))
 
     @property
@@ -73,15 +81,23 @@ class Judged:
         return self.lost or bool(self["filler_superseded"])
 
     def correct_records(self) -> list[Row]:
-        """The case's own records that hold and that the judge found nothing wrong with."""
-        wrong = {self.sheet["records"][number] for number in self.answer.get("wrong", [])}
+        """The case's own records that hold and that the judge found nothing
+        wrong with.
+        """
+        wrong = {
+            self.sheet["records"][number] for number in self.answer.get("wrong", [])
+        }
         return [row for row in _own(self["holds"]) if row["record_id"] not in wrong]
 
     def superseded_shown(self) -> Iterator[bool]:
-        """For each superseded record whose source a recall quotes: is it labelled each time?"""
+        """For each superseded record whose source a recall quotes: is it labelled each
+        time?
+        """
         quotes = [quote for recall in self["recalls"] for quote in recall["quotes"]]
         for row in _own(self["no_longer_holds"]):
-            labels = [q["labelled"] for q in quotes if q["message"] in row["message_ids"]]
+            labels = [
+                q["labelled"] for q in quotes if q["message"] in row["message_ids"]
+            ]
             if labels:
                 yield all(labels)
 
@@ -90,8 +106,12 @@ class Judged:
         return (label == "labelled" for label in self.answer.get("lines", {}).values())
 
     def old_in_view(self) -> Iterator[bool]:
-        """For each recorded sentence that holds no longer: did the model see it at the change?"""
-        records = {row["record_id"]: row for row in [*self["holds"], *self["no_longer_holds"]]}
+        """For each recorded sentence that holds no longer: did the model see it at the
+        change?
+        """
+        records = {
+            row["record_id"]: row for row in [*self["holds"], *self["no_longer_holds"]]
+        }
         stated = self.answer.get("stated_by", [])
         for place, verdict in enumerate(self.answer.get("no_longer", [])):
             if verdict == "never recorded":

@@ -1,7 +1,9 @@
-"""Sheets for judging blind: what a case's author wrote down, beside what a memory holds.
+"""Sheets for judging blind: what a case's author wrote down, beside what a memory
+holds.
 
-A sheet does not tell which run it comes from, and the runs' sheets are shuffled. Statements that
-hold and statements that no longer hold are listed each in an order by chance.
+A sheet does not tell which run it comes from, and the runs' sheets are shuffled.
+Statements that hold and statements that no longer hold are listed each in an order by
+chance.
 """
 
 import json
@@ -24,8 +26,11 @@ STILL = ("held", "lost", "never recorded")
 NEXT = ("right", "wrong", "none")
 
 
-def prepare(runs: Sequence[Path], cases: Sequence[Case], folder: Path, *, size: int = 20) -> int:
-    """Write sheets in batches, and a key that tells whose they are; returns how many there are.
+def prepare(
+    runs: Sequence[Path], cases: Sequence[Case], folder: Path, *, size: int = 20
+) -> int:
+    """Write sheets in batches, and a key that tells whose they are; returns how many
+    there are.
 
     Args:
         runs: folders of outcomes.
@@ -34,14 +39,17 @@ def prepare(runs: Sequence[Path], cases: Sequence[Case], folder: Path, *, size: 
         size: sheets of a batch.
 
     Raises:
-        InvalidInputError: an outcome belongs to none of the cases, or the folder is in use.
+        InvalidInputError: an outcome belongs to none of the cases, or the folder is in
+            use.
     """
     if (folder / KEY).exists():
         raise InvalidInputError(f"{folder} holds other sheets: give another --out.")
     known = {case.id: case for case in cases}
     found = [(str(run), outcome) for run in runs for outcome in outcomes(run)]
     if strange := sorted({row["id"] for _, row in found} - set(known)):
-        raise InvalidInputError(f"No case has the id {', '.join(strange[:5])}: give its file.")
+        raise InvalidInputError(
+            f"No case has the id {', '.join(strange[:5])}: give its file."
+        )
     random.Random(f"{sorted(known)} {len(found)}").shuffle(found)
     (folder / SHEETS).mkdir(parents=True, exist_ok=True)
     key: dict[str, Row] = {}
@@ -79,12 +87,16 @@ def sheet(name: str, case: Case, outcome: Row) -> tuple[str, Row]:
     current, past = list(outcome["holds"]), list(outcome["no_longer_holds"])
     by_chance.shuffle(current)
     by_chance.shuffle(past)
-    lines = list(dict.fromkeys(q["text"] for r in outcome["recalls"] for q in r["quotes"]))
+    lines = list(
+        dict.fromkeys(q["text"] for r in outcome["recalls"] for q in r["quotes"])
+    )
     listed = [(f"c{n}", row) for n, row in enumerate(current, 1)]
     listed += [(f"p{n}", row) for n, row in enumerate(past, 1)]
     quoted = {f"q{n}": text for n, text in enumerate(lines, 1)}
     numbered = {
-        "gold": {part: len(getattr(case, part)) for part in ("now", "no_longer", "still")},
+        "gold": {
+            part: len(getattr(case, part)) for part in ("now", "no_longer", "still")
+        },
         "turn": case.turn,
         "records": {number: row["record_id"] for number, row in listed},
         "lines": quoted,
@@ -97,8 +109,13 @@ def sheet(name: str, case: Case, outcome: Row) -> tuple[str, Row]:
         *_listed("NO LONGER", enumerate(case.no_longer, 1)),
         *_listed("STILL", enumerate(case.still, 1)),
         *asked,
-        *_listed("Current in memory", ((f"c{n}", _told(r)) for n, r in enumerate(current, 1))),
-        *_listed("No longer true in memory", ((f"p{n}", _ended(r)) for n, r in enumerate(past, 1))),
+        *_listed(
+            "Current in memory", ((f"c{n}", _told(r)) for n, r in enumerate(current, 1))
+        ),
+        *_listed(
+            "No longer true in memory",
+            ((f"p{n}", _ended(r)) for n, r in enumerate(past, 1)),
+        ),
         *_listed("Quoted to the assistant", quoted.items()),
         "",
     ]
@@ -123,12 +140,18 @@ def _listed(title: str, items: Iterable[tuple[object, str]]) -> list[str]:
 def _told(record: Row) -> str:
     """A statement with its times; a plan that was not settled says so."""
     notes = ["only a plan so far"] if record["confirmation"] == "draft" else []
-    notes += ["how the assistant should behave"] if record["kind"] == "instruction" else []
+    notes += (
+        ["how the assistant should behave"] if record["kind"] == "instruction" else []
+    )
     event = record.get("event_time") or {}
     if event:
         kept = ("start", "end", "recurrence", "skipped")
-        notes.append(", ".join(f"{name} {event[name]}" for name in kept if event.get(name)))
-        notes.append(f"next {record['next']}" if record["next"] else "not to come again")
+        notes.append(
+            ", ".join(f"{name} {event[name]}" for name in kept if event.get(name))
+        )
+        notes.append(
+            f"next {record['next']}" if record["next"] else "not to come again"
+        )
     return f"{record['text']}{''.join(f' [{note}]' for note in notes if note)}"
 
 

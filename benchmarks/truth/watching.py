@@ -1,4 +1,6 @@
-"""A chat model that notes its calls, and one that gives answers that were noted before."""
+"""A chat model that notes its calls, and one that gives answers that were noted
+before.
+"""
 
 import gzip
 import hashlib
@@ -63,8 +65,9 @@ FINDS_NOTHING: dict[str, dict[str, Any]] = {
     "ProfileText": {"text": "Nothing is known.", "topics": []},
     "CausalPairs": {"pairs": []},
 }
-"""Answers to the calls about topics, profile and causes, which say nothing of what is true: they
-are counted, but not put to the model."""
+"""Answers to the calls about topics, profile and causes, which say nothing of what is
+true: they are counted, but not put to the model.
+"""
 
 
 class Watched(BaseChatModel):
@@ -98,14 +101,18 @@ class Watched(BaseChatModel):
         self, schema: Any, *, include_raw: bool = False, **options: Any
     ) -> Runnable[Any, Any]:
         """The inner model's, with each call noted."""
-        structured = self.inner.with_structured_output(schema, include_raw=True, **options)
+        structured = self.inner.with_structured_output(
+            schema, include_raw=True, **options
+        )
 
         def answer(messages: list[BaseMessage]) -> Any:
             start = perf_counter()
             try:
                 given: Any = _nothing(schema) or structured.invoke(messages)
             except Exception as error:
-                self._note(schema, messages, "", perf_counter() - start, repr(error)[:500])
+                self._note(
+                    schema, messages, "", perf_counter() - start, repr(error)[:500]
+                )
                 raise
             self._note(schema, messages, _text_of(given), perf_counter() - start, "")
             return given if include_raw else given["parsed"]
@@ -113,7 +120,12 @@ class Watched(BaseChatModel):
         return RunnableLambda(answer)
 
     def _note(
-        self, schema: Any, messages: list[BaseMessage], answer: str, seconds: float, problem: str
+        self,
+        schema: Any,
+        messages: list[BaseMessage],
+        answer: str,
+        seconds: float,
+        problem: str,
     ) -> None:
         system, user = parts_of(messages)
         shape = json.dumps(convert_to_openai_tool(schema), ensure_ascii=False)
@@ -189,7 +201,9 @@ class RecordedModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "recorded"
 
-    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
+    def _generate(
+        self, messages: list[BaseMessage], *args: Any, **options: Any
+    ) -> ChatResult:
         raise MissingAnswerError("Plain texts are not recorded.")
 
     def with_structured_output(
@@ -202,17 +216,24 @@ class RecordedModel(BaseChatModel):
             key = key_of(schema.__name__, system, user, datetime.now(UTC).date())
             answers = self.recording.answers.get(key)
             if not answers:
-                told = f"No recorded answer to {schema.__name__} {key[:12]}: {user[-300:]!r}"
+                told = (
+                    f"No recorded answer to {schema.__name__} {key[:12]}: "
+                    f"{user[-300:]!r}"
+                )
                 self.missing.append(told)
                 raise MissingAnswerError(told)
-            read = parsed(schema, answers[min(next(self._given[key]), len(answers) - 1)])
+            read = parsed(
+                schema, answers[min(next(self._given[key]), len(answers) - 1)]
+            )
             return read if include_raw else read["parsed"]
 
         return RunnableLambda(answer)
 
 
 def key_of(purpose: str, system: str, user: str, today: date) -> str:
-    """What a question is recorded under; the day on which it was asked does not count."""
+    """What a question is recorded under; the day on which it was asked does not
+    count.
+    """
     weekday = f"{today:%a}[a-z]*"
     spoken = rf"(?:{weekday},? )?{today.isoformat()}(?:,? \(?{weekday}\)?)?"
     plain = re.sub(spoken, "<today>", user)
@@ -222,7 +243,8 @@ def key_of(purpose: str, system: str, user: str, today: date) -> str:
 def write_recording(
     file: Path, named: str, calls: Iterable[dict[str, Any]], rules: dict[str, str]
 ) -> Path:
-    """Write what was asked and answered as JSON lines; returns the file, compressed if large.
+    """Write what was asked and answered as JSON lines; returns the file, compressed if
+    large.
 
     Args:
         file: where to; `.gz` is added where it is compressed.
@@ -245,7 +267,9 @@ def write_recording(
 
 
 def read_recording(file: Path) -> Recording:
-    """The answers that `write_recording` wrote, with the rows of several files if joined."""
+    """The answers that `write_recording` wrote, with the rows of several files if
+    joined.
+    """
     data = file.read_bytes()
     text = (gzip.decompress(data) if file.suffix == ".gz" else data).decode()
     systems: dict[str, str] = {}

@@ -1,4 +1,5 @@
-"""Scores for possible causal edges between records (ActMem 1.2, step 6); see docs/causal.md.
+"""Scores for possible causal edges between records (ActMem 1.2, step 6); see
+docs/causal.md.
 
 Examples:
     ```python

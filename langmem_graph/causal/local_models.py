@@ -18,8 +18,8 @@ _NOT_FOUND, _UNAUTHORIZED = (404, 405, 501), (401, 403)
 def shared_start(prefix: Sequence[object], whole: Sequence[object]) -> int:
     """How many first tokens of the whole text belong to the prefix.
 
-    Some tokenizers join the last token of a prefix with what follows it; that token then counts as
-    part of the continuation.
+    Some tokenizers join the last token of a prefix with what follows it; that token
+    then counts as part of the continuation.
     """
     pairs = zip(prefix, whole, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -28,13 +28,15 @@ def shared_start(prefix: Sequence[object], whole: Sequence[object]) -> int:
 class LlamaServer:
     """A llama-server's probabilities of a given text: three requests for each text.
 
-    The server reports probabilities of what it generates, not of its prompt. So a grammar forces it
-    to generate the continuation token by token; the time grows with the continuation's length.
-    A token that is only a part of a character (in emoji, and in scripts that the model hardly
-    knows) cannot be forced: it is read, but not counted.
+    The server reports probabilities of what it generates, not of its prompt. So a
+    grammar forces it to generate the continuation token by token; the time grows with
+    the continuation's length. A token that is only a part of a character (in emoji, and
+    in scripts that the model hardly knows) cannot be forced: it is read, but not
+    counted.
 
     Args:
-        url: the server's address, such as `http://127.0.0.1:8080`, with or without a final `/v1`.
+        url: the server's address, such as `http://127.0.0.1:8080`, with or without a
+            final `/v1`.
         api_key: the server's `--api-key`; default none.
         timeout: seconds to wait for an answer; default 60.
     """
@@ -50,17 +52,23 @@ class LlamaServer:
         """Mean nats per token of the continuation.
 
         Raises:
-            CausalModelError: one of the two is empty, there is no server, it is no llama-server or
-                too old, it requires a key, or the texts do not fit its context.
+            CausalModelError: one of the two is empty, there is no server, it is no
+                llama-server or too old, it requires a key, or the texts do not fit its
+                context.
         """
         whole = self._tokens(prefix + continuation)
         start = shared_start(self._tokens(prefix), whole)
         ids = [token for token, _ in whole]
         runs = _whole_runs(whole, start) if start else []
-        nats = [nat for first, end in runs for nat in self._forced(ids[:first], ids[first:end])]
+        nats = [
+            nat
+            for first, end in runs
+            for nat in self._forced(ids[:first], ids[first:end])
+        ]
         if not nats:
             raise CausalModelError(
-                f"The server's tokenizer leaves no whole character of {continuation[:20]!r} after"
+                "The server's tokenizer leaves no whole character of "
+                f"{continuation[:20]!r} after"
                 f" {prefix[-20:]!r}. Use a model that knows the language."
             )
         return -fmean(nats)
@@ -76,7 +84,9 @@ class LlamaServer:
         self.close()
 
     def _tokens(self, text: str) -> list[Token]:
-        """The text's tokens; special tokens that its characters spell are read as plain text."""
+        """The text's tokens; special tokens that its characters spell are read as plain
+        text.
+        """
         options = {"add_special": True, "parse_special": False, "with_pieces": True}
         answer = self._ask("/tokenize", {"content": text, **options}, "tokens")
         return [(int(token["id"]), isinstance(token["piece"], str)) for token in answer]
@@ -93,20 +103,25 @@ class LlamaServer:
         answer = self._ask("/completion", body, "completion_probabilities")
         if [token.get("id") for token in answer] != list(tokens):
             raise CausalModelError(
-                f"The server at {self.url} did not write the tokens its grammar names: it is too"
+                f"The server at {self.url} did not write the tokens its grammar "
+                "names: it is too"
                 " old. Update llama.cpp, or choose the causal scorer 'verifier'."
             )
         return [float(token["logprob"]) for token in answer]
 
     def _ask(self, path: str, body: dict[str, Any], wanted: str) -> list[Any]:
         if self._client.is_closed:
-            raise CausalModelError(f"The connection to {self.url} was closed; make another.")
+            raise CausalModelError(
+                f"The connection to {self.url} was closed; make another."
+            )
         try:
             answer = self._client.post(f"{self.url}{path}", json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise CausalModelError(
-                f"No llama-server answers at {self.url} ({type(error).__name__}: {error}). Start"
-                " one with `llama-server -m model.gguf`, or choose the causal scorer 'verifier'."
+                f"No llama-server answers at {self.url} ({type(error).__name__}: "
+                f"{error}). Start"
+                " one with `llama-server -m model.gguf`, or choose the causal scorer "
+                "'verifier'."
             ) from error
         if answer.is_error:
             raise CausalModelError(f"{self.url}{path} answered {_explained(answer)}")
@@ -114,14 +129,19 @@ class LlamaServer:
             return list(answer.json()[wanted])
         except (ValueError, KeyError, TypeError) as error:
             raise CausalModelError(
-                f"{self.url}{path} answered without {wanted!r}: a llama-server of 2025 or later"
+                f"{self.url}{path} answered without {wanted!r}: a llama-server of "
+                "2025 or later"
                 " is needed, without a proxy that rewrites its answers."
             ) from error
 
 
 def _whole_runs(tokens: Sequence[Token], start: int) -> Iterator[tuple[int, int]]:
-    """The runs of tokens of whole characters from `start` on: where each begins and ends."""
-    for is_whole, run in groupby(range(start, len(tokens)), key=lambda place: tokens[place][1]):
+    """The runs of tokens of whole characters from `start` on: where each begins and
+    ends.
+    """
+    for is_whole, run in groupby(
+        range(start, len(tokens)), key=lambda place: tokens[place][1]
+    ):
         places = list(run)
         if is_whole:
             yield places[0], places[-1] + 1
@@ -130,7 +150,10 @@ def _whole_runs(tokens: Sequence[Token], start: int) -> Iterator[tuple[int, int]
 def _explained(answer: httpx.Response) -> str:
     problem = f"{answer.status_code}: {answer.text[:200]}"
     if answer.status_code in _NOT_FOUND:
-        return f"{problem}. This is no llama-server; only that has /tokenize and /completion."
+        return (
+            f"{problem}. This is no llama-server; only that has /tokenize and "
+            "/completion."
+        )
     if answer.status_code in _UNAUTHORIZED:
         return f"{problem}. Give the server's key as `api_key`."
     return f"{problem}. Texts too long for the server's context need a larger `-c`."

@@ -1,4 +1,6 @@
-"""`langmem-graph chat`: a chatbot with memory; without a model it prints what it would recall."""
+"""`langmem-graph chat`: a chatbot with memory; without a model it prints what it would
+recall.
+"""
 
 import re
 from collections.abc import Callable
@@ -16,14 +18,18 @@ from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
 
 PROMPT = (
-    "You are a helpful assistant with a long-term memory. What stands between <memory> tags are "
-    "quotes from earlier conversations with this user; use them where they help, and say so when "
+    "You are a helpful assistant with a long-term memory. What stands between "
+    "<memory> tags are "
+    "quotes from earlier conversations with this user; use them where they help, and "
+    "say so when "
     "you do not know."
 )
 _HELP = "/why: what was recalled for the last answer · /new: a new conversation · /quit"
 _COMMAND = re.compile(r"/[a-z]+")
 Turn = Callable[[str, str], list[str]]
-"""Takes a line and its session, prints the answer, and returns the ids of what was recalled."""
+"""Takes a line and its session, prints the answer, and returns the ids of what was
+recalled.
+"""
 
 
 def run(memory: Memory, user: str, model: BaseChatModel | None) -> None:
@@ -31,7 +37,8 @@ def run(memory: Memory, user: str, model: BaseChatModel | None) -> None:
     turn = _talking(memory, user, model) if model else _showing(memory, user)
     if model is None:
         note(
-            "No language model: set OPENAI_API_KEY, or name one with --model or --base-url. "
+            "No language model: set OPENAI_API_KEY, or name one with --model or "
+            "--base-url. "
             "Until then every line is kept, and what would have been recalled is shown."
         )
     note(_HELP)
@@ -66,9 +73,14 @@ def _next_line() -> str | None:
 
 
 def _talking(memory: Memory, user: str, model: BaseChatModel) -> Turn:
-    recalling = MemoryMiddleware(memory, user_id=user, mode="auto" if memory.has_model else "fast")
+    recalling = MemoryMiddleware(
+        memory, user_id=user, mode="auto" if memory.has_model else "fast"
+    )
     agent = create_agent(
-        model, system_prompt=PROMPT, middleware=[recalling], checkpointer=InMemorySaver()
+        model,
+        system_prompt=PROMPT,
+        middleware=[recalling],
+        checkpointer=InMemorySaver(),
     )
 
     def turn(line: str, session: str) -> list[str]:
@@ -82,7 +94,9 @@ def _talking(memory: Memory, user: str, model: BaseChatModel) -> Turn:
                 if mode == "custom":
                     recalled += _recalled_ids(part)
                 if mode == "messages" and isinstance(part[0], AIMessage):
-                    console.print(Text(printable(str(part[0].text)), style="green"), end="")
+                    console.print(
+                        Text(printable(str(part[0].text)), style="green"), end=""
+                    )
             console.print()
         except Exception as error:  # noqa: BLE001  # a failing model ends its turn, not the chat
             console.print()

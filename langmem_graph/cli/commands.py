@@ -1,4 +1,5 @@
-"""The commands of `langmem-graph`: each opens a memory, calls one method and prints its result.
+"""The commands of `langmem-graph`: each opens a memory, calls one method and prints its
+result.
 
 Those for many users are in `upkeep`, and those that serve in `serving`.
 """
@@ -46,7 +47,9 @@ from langmem_graph.reports import FlushReport
 from langmem_graph.results import SearchBy
 from langmem_graph.retrieval.quoted_context import plain_json
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich"
+)
 
 
 def _show_version(wanted: bool) -> None:
@@ -59,7 +62,12 @@ def _show_version(wanted: bool) -> None:
 def common(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
+        typer.Option(
+            "--version",
+            help="Print the version.",
+            callback=_show_version,
+            is_eager=True,
+        ),
     ] = False,
 ) -> None:
     """Long-term memory for LangGraph agents: import, search and look after it."""
@@ -68,7 +76,8 @@ def common(
 @app.command()
 def demo(
     directory: Annotated[
-        Path | None, typer.Option("--memory", "--dir", "-m", help="Keep the demo's memory here.")
+        Path | None,
+        typer.Option("--memory", "--dir", "-m", help="Keep the demo's memory here."),
     ] = None,
     embeddings: EmbeddingsOption = None,
 ) -> None:
@@ -80,20 +89,24 @@ def demo(
 def chat(
     user: UserOption = "me",
     model: Annotated[
-        str | None, typer.Option("--model", help="Default: openai:gpt-4o-mini, or the server's.")
+        str | None,
+        typer.Option("--model", help="Default: openai:gpt-4o-mini, or the server's."),
     ] = None,
     base_url: BaseUrlOption = None,
     max_tokens: Annotated[
         int | None, typer.Option("--max-tokens", min=1, help="Longest answer.")
     ] = None,
     reason: Annotated[
-        bool, typer.Option("--reason", help="Let the model also read and reason for memory.")
+        bool,
+        typer.Option("--reason", help="Let the model also read and reason for memory."),
     ] = False,
     directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
 ) -> None:
-    """Talk to a chatbot that remembers. Without a model it shows what it would recall."""
+    """Talk to a chatbot that remembers. Without a model it shows what it would
+    recall.
+    """
     from langmem_graph.cli import chat as talk  # agents are slow to import
     from langmem_graph.llm import chat_models
 
@@ -108,7 +121,9 @@ def chat(
 def import_(
     file: Annotated[Path, typer.Argument(help="Chat JSONL or a ChatGPT export.")],
     user: UserOption,
-    read: Annotated[bool, typer.Option("--read", help="Then let a model read, as flush.")] = False,
+    read: Annotated[
+        bool, typer.Option("--read", help="Then let a model read, as flush.")
+    ] = False,
     yes: YesOption = False,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
@@ -145,7 +160,9 @@ def search(
     user: UserOption,
     k: Annotated[int, typer.Option("-k", min=1, help="How many hits at most.")] = 5,
     by: Annotated[str, typer.Option(help="message or session.")] = "message",
-    explain: Annotated[bool, typer.Option("--explain", help="Show signals, near misses.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show signals, near misses.")
+    ] = False,
     where: WhereOption = None,
     shared: SharedOption = None,
     directory: MemoryOption = DEFAULT_MEMORY,
@@ -155,7 +172,9 @@ def search(
     """Find messages. Works beside a running app."""
     within = read_json(where, "--where")
     with opened(directory, embeddings=embeddings, read_only=True) as memory:
-        hits = memory.user(user, shared=known_rooms(memory, shared)).search_conversation(
+        hits = memory.user(
+            user, shared=known_rooms(memory, shared)
+        ).search_conversation(
             query, k, by=cast(SearchBy, by), explain=explain, where=within
         )  # checked there
     print_json(hits) if as_json else printing.show_hits(query, hits)
@@ -163,7 +182,9 @@ def search(
 
 @app.command()
 def explain(
-    question: Annotated[str, typer.Argument(help="A question, or something to be done.")],
+    question: Annotated[
+        str, typer.Argument(help="A question, or something to be done.")
+    ],
     user: UserOption,
     shared: SharedOption = None,
     model: ModelOption = None,
@@ -172,18 +193,25 @@ def explain(
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Reason about a question over memory and draw the proof. Works beside a running app."""
+    """Reason about a question over memory and draw the proof. Works beside a running
+    app.
+    """
     from langmem_graph.llm import chat_models
 
     chosen = chat_models.load_chat_model(model, base_url)
-    with opened(directory, embeddings=embeddings, model=chosen, read_only=True) as memory:
+    with opened(
+        directory, embeddings=embeddings, model=chosen, read_only=True
+    ) as memory:
         rooms = known_rooms(memory, shared)
         if chosen is None:
             printing.note(
-                "No language model: set OPENAI_API_KEY, or name one with --model or --base-url. "
+                "No language model: set OPENAI_API_KEY, or name one with --model or "
+                "--base-url. "
                 "Until then this is what a plain look-up finds."
             )
-            typer.echo(memory.user(user, shared=rooms).recall(question).context or "Nothing.")
+            typer.echo(
+                memory.user(user, shared=rooms).recall(question).context or "Nothing."
+            )
             return
         on_event = None if as_json else show_command.watch_reasoning
         own = memory.user(user, shared=rooms)
@@ -194,14 +222,24 @@ def explain(
 @app.command()
 def show(
     user: UserOption,
-    session: Annotated[str | None, typer.Option(help="Print this session's messages.")] = None,
-    record: Annotated[str | None, typer.Option(help="Print this record and its history.")] = None,
-    file: Annotated[str | None, typer.Option(help="Print a topic track or the profile.")] = None,
-    as_of: Annotated[str | None, typer.Option("--as-of", help="What held on this date.")] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Print this session's messages.")
+    ] = None,
+    record: Annotated[
+        str | None, typer.Option(help="Print this record and its history.")
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option(help="Print a topic track or the profile.")
+    ] = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", help="What held on this date.")
+    ] = None,
     directory: MemoryOption = DEFAULT_MEMORY,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the layers of a user's memory, down to the messages. Works beside a running app."""
+    """Show the layers of a user's memory, down to the messages. Works beside a running
+    app.
+    """
     with opened(directory, read_only=True) as memory:
         room = memory.user(user)
         if session is not None:
@@ -217,7 +255,9 @@ def show(
 @app.command()
 def doctor(
     user: UserOption,
-    every: Annotated[bool, typer.Option("--all", help="Look up every vector, not 200.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Look up every vector, not 200.")
+    ] = False,
     directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
@@ -234,7 +274,10 @@ def doctor(
 def rebuild(
     user: UserOption,
     reembed: Annotated[
-        bool, typer.Option("--reembed", help="Embed everything anew, for a change of embedder.")
+        bool,
+        typer.Option(
+            "--reembed", help="Embed everything anew, for a change of embedder."
+        ),
     ] = False,
     directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
@@ -244,7 +287,8 @@ def rebuild(
     """Make the index anew from the ledger."""
     with opened(directory, chroma, embeddings) as memory:
         known = memory.user(user)
-        held = known.overview()  # without --reembed nothing is embedded, and the bar only lives
+        # without --reembed nothing is embedded, and the bar only lives
+        held = known.overview()
         total = held.messages + held.records if reembed else None
         with embedding_bar(known, "rebuilding", total, as_json):
             health = known.rebuild(reembed=reembed)
@@ -262,7 +306,9 @@ def flush(
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a model read what it has not read yet: records, topics, profile. Ctrl-C stops it."""
+    """Let a model read what it has not read yet: records, topics, profile. Ctrl-C stops
+    it.
+    """
     reader = load_reader(model, base_url)
     show_report = print_json if as_json else partial(printing.show_flush, user)
     with opened(directory, chroma, embeddings, model=reader) as memory:
@@ -276,7 +322,9 @@ def forget(
     message: Annotated[str | None, typer.Option(help="A message's id.")] = None,
     session: Annotated[str | None, typer.Option(help="A session's id.")] = None,
     room: Annotated[str | None, typer.Option(help="In this shared room.")] = None,
-    author: Annotated[str | None, typer.Option(help="With --room: all of this user.")] = None,
+    author: Annotated[
+        str | None, typer.Option(help="With --room: all of this user.")
+    ] = None,
     directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
@@ -284,7 +332,9 @@ def forget(
 ) -> None:
     """Delete one record, message or session for good, with everything made of it."""
     if author is not None and room is None:
-        raise InvalidInputError("--author needs --room: authors are known in shared rooms alone.")
+        raise InvalidInputError(
+            "--author needs --room: authors are known in shared rooms alone."
+        )
     named: dict[str, Any] = {"record": record, "message": message, "session": session}
     with opened(directory, chroma, embeddings) as memory:
         if room is None:
@@ -292,7 +342,9 @@ def forget(
         else:
             report = memory.shared(room, as_user=user).forget(**named, author=author)
     if not report.messages and not report.records:
-        raise InvalidInputError("Nothing was deleted: there is no such message, record or session.")
+        raise InvalidInputError(
+            "Nothing was deleted: there is no such message, record or session."
+        )
     print_json(report) if as_json else printing.show_forgotten(user, report)
 
 
@@ -315,8 +367,12 @@ def correct(
 @app.command()
 def undo(
     user: UserOption,
-    record: Annotated[str | None, typer.Option(help="A record: its latest change.")] = None,
-    message: Annotated[str | None, typer.Option(help="A message: all that it caused.")] = None,
+    record: Annotated[
+        str | None, typer.Option(help="A record: its latest change.")
+    ] = None,
+    message: Annotated[
+        str | None, typer.Option(help="A message: all that it caused.")
+    ] = None,
     directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
@@ -335,7 +391,9 @@ for _command in (expire, inspect, mcp, migrate, move, users, usage):
 @app.command()
 def export(
     user: UserOption,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Default: print.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Default: print.")
+    ] = None,
     where: WhereOption = None,
     directory: MemoryOption = DEFAULT_MEMORY,
 ) -> None:
@@ -375,7 +433,8 @@ def erase(
 
 def main() -> None:
     """Run the command line; our own errors are one line, without a traceback."""
-    warnings.simplefilter("ignore", TokenCountWarning)  # the views say that a count is estimated
+    # the views say that a count is estimated
+    warnings.simplefilter("ignore", TokenCountWarning)
     try:
         app()
     except (LangMemGraphError, OSError) as error:

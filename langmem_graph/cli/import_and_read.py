@@ -1,7 +1,8 @@
-"""What `langmem-graph import` and `flush` do: add a file's sessions, and let a model read them.
+"""What `langmem-graph import` and `flush` do: add a file's sessions, and let a model
+read them.
 
-Both show how far they are. Reading begins with a forecast and a question, and can be stopped.
-`demo` imports conversations of half a year and searches them.
+Both show how far they are. Reading begins with a forecast and a question, and can be
+stopped. `demo` imports conversations of half a year and searches them.
 """
 
 import signal
@@ -28,11 +29,14 @@ MAX_REASONS = 20
 ASK_ABOVE = 20
 """More model calls than this are not made without a yes."""
 ANSWER_TOKENS = 4_096
-"""Longest answer of a model behind `--base-url`; the memories of a full batch need about 2,500."""
+"""Longest answer of a model behind `--base-url`; the memories of a full batch need
+about 2,500.
+"""
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
 NO_MODEL = (
-    "No language model to read with: set LANGMEM_GRAPH_MODEL or OPENAI_API_KEY, or name a model "
+    "No language model to read with: set LANGMEM_GRAPH_MODEL or OPENAI_API_KEY, or "
+    "name a model "
     "with --model or a server with --base-url."
 )
 USER = "mira"
@@ -53,7 +57,9 @@ _PLACES = (
 
 
 def import_file(user: UserMemory, file: Path, *, quiet: bool = False) -> dict[str, Any]:
-    """Add all conversations of a file; what cannot be stored is counted with its reason."""
+    """Add all conversations of a file; what cannot be stored is counted with its
+    reason.
+    """
     if not file.is_file():
         raise InvalidInputError(f"There is no file {file}.")
     conversations = [talk for talk in read_conversations(file) if talk.messages]
@@ -65,7 +71,8 @@ def import_file(user: UserMemory, file: Path, *, quiet: bool = False) -> dict[st
         for talk in conversations:
             try:
                 report = user.add(talk.messages, session_id=talk.session_id)
-            except InvalidInputError as error:  # this session cannot be stored; the others can
+            # this session cannot be stored; the others can
+            except InvalidInputError as error:
                 totals["rejected"] += len(talk.messages)
                 reasons.append(f"{talk.session_id!r}: {error}")
                 continue
@@ -97,7 +104,9 @@ def _count(totals: Counter[str], report: AddReport) -> None:
 def embedding_bar(
     user: UserMemory, label: str, total: int | None, quiet: bool
 ) -> Iterator[Callable[[int], None]]:
-    """A progress bar that moves with each batch that is embedded; with None its end is unknown."""
+    """A progress bar that moves with each batch that is embedded; with None its end is
+    unknown.
+    """
     services = user._services  # same package
     with progress_bar(quiet) as bar:
         task = bar.add_task(label, total=total)
@@ -117,14 +126,20 @@ def load_reader(model: str | None, base_url: str | None) -> Any:
 
 
 def read_backlog(
-    memory: Memory, user_id: str, show: Callable[[FlushReport], None], *, yes: bool, quiet: bool
+    memory: Memory,
+    user_id: str,
+    show: Callable[[FlushReport], None],
+    *,
+    yes: bool,
+    quiet: bool,
 ) -> None:
     """Read what is pending, after a forecast and, where it takes many calls, a yes.
 
     Raises:
-        InvalidInputError: there is no model, or a yes is needed and nobody can be asked.
-        typer.Exit: Ctrl-C ended the flush after a batch, or a second one in the middle of it; or
-            not every answer of the model could be used.
+        InvalidInputError: there is no model, or a yes is needed and nobody can be
+            asked.
+        typer.Exit: Ctrl-C ended the flush after a batch, or a second one in the middle
+            of it; or not every answer of the model could be used.
     """
     user = memory.user(user_id)
     forecast = user.flush_forecast()
@@ -162,7 +177,8 @@ def _ask(forecast: FlushForecast, yes: bool) -> None:
     if not _can_be_asked():
         raise InvalidInputError(
             f"To read {forecast.messages:,} messages takes {forecast.calls_low:,} to "
-            f"{forecast.calls_high:,} model calls, and nobody can be asked here. To read them, add "
+            f"{forecast.calls_high:,} model calls, and nobody can be asked here. To "
+            "read them, add "
             "--yes."
         )
     typer.confirm("Read them now?", abort=True, err=True)
@@ -174,16 +190,21 @@ def _can_be_asked() -> bool:
 
 @contextmanager
 def _until_interrupted() -> Iterator[threading.Event]:
-    """The first Ctrl-C inside the block sets the event; the second one is an interrupt."""
+    """The first Ctrl-C inside the block sets the event; the second one is an
+    interrupt.
+    """
     stopped = threading.Event()
 
     def on_interrupt(*_: object) -> None:
         if stopped.is_set():
             raise KeyboardInterrupt
         stopped.set()
-        printing.note("Stopping after this batch; Ctrl-C again stops at once.", printing.errors)
+        printing.note(
+            "Stopping after this batch; Ctrl-C again stops at once.", printing.errors
+        )
 
-    if threading.current_thread() is not threading.main_thread():  # only there signals arrive
+    # only there signals arrive
+    if threading.current_thread() is not threading.main_thread():
         yield stopped
         return
     earlier = signal.signal(signal.SIGINT, on_interrupt)
@@ -194,10 +215,16 @@ def _until_interrupted() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _shown(forecast: FlushForecast, quiet: bool) -> Iterator[Callable[[FlushProgress], None]]:
+def _shown(
+    forecast: FlushForecast, quiet: bool
+) -> Iterator[Callable[[FlushProgress], None]]:
     """Shows progress: as a bar on a terminal, else as a line for each batch."""
     if quiet or not printing.errors.is_terminal:
-        yield lambda progress: None if quiet else printing.note(_line(progress), printing.errors)
+        yield (
+            lambda progress: (
+                None if quiet else printing.note(_line(progress), printing.errors)
+            )
+        )
         return
     with progress_bar() as bar:
         task = bar.add_task("reading", total=forecast.messages)
@@ -205,14 +232,17 @@ def _shown(forecast: FlushForecast, quiet: bool) -> Iterator[Callable[[FlushProg
             task,
             completed=progress.read,
             total=progress.read + progress.pending,
-            description=f"reading: {progress.calls:,} calls, {progress.stored:,} records",
+            description=(
+                f"reading: {progress.calls:,} calls, {progress.stored:,} records"
+            ),
         )
 
 
 def _line(progress: FlushProgress) -> str:
     return (
         f"{progress.read:,} read, {progress.pending:,} wait: {progress.calls:,} calls, "
-        f"{progress.input_tokens:,} + {progress.output_tokens:,} tokens, {progress.stored:,} "
+        f"{progress.input_tokens:,} + {progress.output_tokens:,} tokens, "
+        f"{progress.stored:,} "
         f"records new, {progress.updated:,} updated, {progress.seconds:,.0f} s"
     )
 
@@ -232,7 +262,8 @@ def run_demo(directory: Path | None, embeddings: str | None) -> None:
         totals = import_file(mira, conversation_file())
         console.rule("[bold]1. a conversation goes in")
         console.print(
-            f"{totals['stored']} messages of {totals['sessions']} sessions, February to August, "
+            f"{totals['stored']} messages of {totals['sessions']} sessions, February "
+            "to August, "
             "kept word for word. No model was called, nothing left this machine."
         )
         console.rule("[bold]2. look-ups come back with date, score and source")
@@ -255,6 +286,7 @@ def _show_context(mira: UserMemory) -> None:
     report = answer.report
     note(
         f"{report.quoted} quotes, {report.context_tokens} tokens"
-        f"{'' if report.tokens_exact else ' (estimated)'}, {report.llm_calls} model calls, "
+        f"{'' if report.tokens_exact else ' (estimated)'}, {report.llm_calls} model "
+        "calls, "
         f"{report.milliseconds['total']:.0f} ms"
     )

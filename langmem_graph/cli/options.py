@@ -1,4 +1,6 @@
-"""What commands of `langmem-graph` have in common: options, and the memory that they open."""
+"""What commands of `langmem-graph` have in common: options, and the memory that they
+open.
+"""
 
 import json
 import shlex
@@ -29,29 +31,41 @@ MemoryOption = Annotated[
 ]
 ChromaOption = Annotated[
     str | None,
-    typer.Option("--chroma", envvar="LANGMEM_GRAPH_CHROMA", help="URL of a Chroma server."),
+    typer.Option(
+        "--chroma", envvar="LANGMEM_GRAPH_CHROMA", help="URL of a Chroma server."
+    ),
 ]
 EmbeddingsOption = Annotated[
     str | None,
-    typer.Option("--embeddings", envvar="LANGMEM_GRAPH_EMBEDDINGS", help="Default: MiniLM."),
+    typer.Option(
+        "--embeddings", envvar="LANGMEM_GRAPH_EMBEDDINGS", help="Default: MiniLM."
+    ),
 ]
-BaseUrlOption = Annotated[str | None, typer.Option("--base-url", help="OpenAI-compatible server.")]
+BaseUrlOption = Annotated[
+    str | None, typer.Option("--base-url", help="OpenAI-compatible server.")
+]
 ModelOption = Annotated[
-    str | None, typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reads and reasons.")
+    str | None,
+    typer.Option("--model", envvar="LANGMEM_GRAPH_MODEL", help="Reads and reasons."),
 ]
 YesOption = Annotated[
-    bool, typer.Option("--yes", help="Read without asking, however many calls it takes.")
+    bool,
+    typer.Option("--yes", help="Read without asking, however many calls it takes."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 WhereOption = Annotated[
     str | None,
     typer.Option(
-        "--where", metavar="JSON", help='Only what passes this filter, as {"project": "atlas"}.'
+        "--where",
+        metavar="JSON",
+        help='Only what passes this filter, as {"project": "atlas"}.',
     ),
 ]
 SharedOption = Annotated[
     list[str] | None,
-    typer.Option("--shared", metavar="ROOM", help="Look in this shared room too; repeatable."),
+    typer.Option(
+        "--shared", metavar="ROOM", help="Look in this shared room too; repeatable."
+    ),
 ]
 DEFAULT_MEMORY = "memory"
 
@@ -83,16 +97,22 @@ def opened(
     options: dict[str, Any] = {"read_only": read_only, "authorize": lambda *_: True}
     if read_only and "://" not in directory and not Path(directory).is_dir():
         raise StorageError(
-            f"There is no memory at {directory}. Name its directory with --memory (or --dir, -m, "
+            f"There is no memory at {directory}. Name its directory with --memory (or "
+            "--dir, -m, "
             "$LANGMEM_GRAPH_DIR); `langmem-graph import` and `chat` make a new one."
         )
     try:
-        memory = Memory(directory, chroma=chroma, model=model, embeddings=embeddings, **options)
+        memory = Memory(
+            directory, chroma=chroma, model=model, embeddings=embeddings, **options
+        )
     except MemoryLockedError as error:
         raise MemoryLockedError(
-            f"{directory} is open for writing in another process, perhaps your application: end "
-            "it first, or do this in it. search, show, explain, inspect, users, usage and export "
-            "work beside it; so does everything where both use one Chroma server (--chroma)."
+            f"{directory} is open for writing in another process, perhaps your "
+            "application: end "
+            "it first, or do this in it. search, show, explain, inspect, users, usage "
+            "and export "
+            "work beside it; so does everything where both use one Chroma server "
+            "(--chroma)."
         ) from error
     with memory:
         yield memory
@@ -100,13 +120,17 @@ def opened(
 
 def known_rooms(memory: Memory, given: Sequence[str] | None) -> tuple[str, ...]:
     """The rooms that `--shared` names; an error for one in which nothing is stored."""
-    named, directory = room_names(given or ()), memory._services.directory  # same package
-    unknown = next((room for room in named if not directory.has(shared_key(room))), None)
+    # same package
+    named, directory = room_names(given or ()), memory._services.directory
+    unknown = next(
+        (room for room in named if not directory.has(shared_key(room))), None
+    )
     if unknown is not None:
         known = [str(shared_name(key)) for key in directory.users(shared=True)]
         nearest = get_close_matches(unknown, known, 1, 0.0) or ["team-42"]
         raise InvalidInputError(
-            f"The shared room {unknown!r} holds nothing in this memory. Name one that does, as in "
+            f"The shared room {unknown!r} holds nothing in this memory. Name one that "
+            "does, as in "
             f"--shared {shlex.quote(nearest[0])}; `langmem-graph users` lists them."
         )
     return named

@@ -1,4 +1,6 @@
-"""The commands of `langmem-graph` that serve a memory: to a browser, and to clients of MCP."""
+"""The commands of `langmem-graph` that serve a memory: to a browser, and to clients of
+MCP.
+"""
 
 import logging
 from typing import Annotated, Any
@@ -26,16 +28,25 @@ def inspect(
     place: Annotated[str | None, typer.Argument(help="The same as --memory.")] = None,
     directory: MemoryOption = DEFAULT_MEMORY,
     allow_changes: Annotated[
-        bool, typer.Option("--allow-changes", help="Also correct, undo, forget; open for writing.")
+        bool,
+        typer.Option(
+            "--allow-changes", help="Also correct, undo, forget; open for writing."
+        ),
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Default: a free one.")] = 0,
-    browser: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Default: a free one.")
+    ] = 0,
+    browser: Annotated[
+        bool, typer.Option("--open", help="Open it in the browser.")
+    ] = False,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
 ) -> None:
-    """Look into a memory in the browser, on this machine. Works beside a running app."""
+    """Look into a memory in the browser, on this machine. Works beside a
+    running app.
+    """
     try:
         from langmem_graph.inspector.app import serve
     except ImportError as error:
@@ -57,21 +68,33 @@ def inspect(
 
 def mcp(
     user: Annotated[
-        str | None, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
+        str | None,
+        typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory."),
     ] = None,
-    http: Annotated[bool, typer.Option("--http", help="Serve HTTP instead of stdio.")] = False,
-    host: Annotated[str, typer.Option(help="With --http: where to listen.")] = "127.0.0.1",
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve HTTP instead of stdio.")
+    ] = False,
+    host: Annotated[
+        str, typer.Option(help="With --http: where to listen.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="With --http: where to listen.")] = 8765,
     user_header: Annotated[
         str | None,
-        typer.Option(help="With --http, instead of --user: the header in which a proxy names it."),
+        typer.Option(
+            help="With --http, instead of --user: the header in which a proxy names it."
+        ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="With --http: a name under which clients reach it; repeatable."),
+        typer.Option(
+            help="With --http: a name under which clients reach it; repeatable."
+        ),
     ] = None,
     session_idle: Annotated[
-        float, typer.Option(min=0.1, help="With --http: seconds until an unused session ends.")
+        float,
+        typer.Option(
+            min=0.1, help="With --http: seconds until an unused session ends."
+        ),
     ] = 1_800,
     allow_forget: Annotated[
         bool, typer.Option("--allow-forget", help="Also offer to delete records.")
@@ -80,7 +103,10 @@ def mcp(
         bool,
         typer.Option(
             "--trust-calls",
-            help="What the client's model writes is the user's word: a person confirms each call.",
+            help=(
+                "What the client's model writes is the user's word: a person "
+                "confirms each call."
+            ),
         ),
     ] = False,
     where: WhereOption = None,
@@ -102,32 +128,48 @@ def mcp(
     _check_whose(user, user_header, http)
     if shared and user is None:
         raise InvalidInputError(
-            "--shared needs --user: which of several users may read a room is decided in code, by "
+            "--shared needs --user: which of several users may read a room is decided "
+            "in code, by "
             "Memory(authorize=…) and create_mcp_server(memory, shared=…)."
         )
     reader = load_reader(model, base_url) if base_url else model
     opening = opened(directory, chroma, embeddings, model=reader)
     with protocol_output() as output, opening as memory:
-        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")  # to standard error
+        # to standard error
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
         logging.getLogger("langmem_graph").setLevel(logging.INFO)
         within = read_json(where, "--where")
         scope: dict[str, Any] = {"where": within, "shared": known_rooms(memory, shared)}
         scope |= {"trust": "user"} if trust_calls else {}
-        server = create_mcp_server(memory, user_id=user, allow_forget=allow_forget, **scope)
+        server = create_mcp_server(
+            memory, user_id=user, allow_forget=allow_forget, **scope
+        )
         if not http:
             serve_stdio(server, output)
             return
-        place: dict[str, Any] = {"host": host, "port": port, "allowed_hosts": allow_host or ()}
-        serve_http(server, memory, user_header=user_header, session_idle=session_idle, **place)
+        place: dict[str, Any] = {
+            "host": host,
+            "port": port,
+            "allowed_hosts": allow_host or (),
+        }
+        serve_http(
+            server, memory, user_header=user_header, session_idle=session_idle, **place
+        )
 
 
 def _check_whose(user: str | None, user_header: str | None, http: bool) -> None:
-    """Check that the options name the user, or the header that does, before anything is opened."""
+    """Check that the options name the user, or the header that does, before anything is
+    opened.
+    """
     if user_header is not None and not http:
-        raise InvalidInputError("--user-header needs --http: over stdio there are no headers.")
+        raise InvalidInputError(
+            "--user-header needs --http: over stdio there are no headers."
+        )
     if user_header is not None and user is not None:
         raise InvalidInputError(
-            "Both --user (or LANGMEM_GRAPH_USER) and --user-header: name the user in one way."
+            "Both --user (or LANGMEM_GRAPH_USER) and --user-header: name the user "
+            "in "
+            "one way."
         )
     if user_header is None and user is None:
         raise MissingUserError(

@@ -1,6 +1,8 @@
-"""`langmem-graph show` and `explain`: what a user's memory holds, and the proof of an answer.
+"""`langmem-graph show` and `explain`: what a user's memory holds, and the proof of an
+answer.
 
-`show` prints all layers, or one session, record or file; `explain` the reasoning as a tree.
+`show` prints all layers, or one session, record or file; `explain` the reasoning as a
+tree.
 """
 
 from collections.abc import Sequence
@@ -10,7 +12,14 @@ from rich.text import Text
 from rich.tree import Tree
 
 from langmem_graph.cli import printing
-from langmem_graph.cli.printing import label_line, note, plain, print_json, printable, short
+from langmem_graph.cli.printing import (
+    label_line,
+    note,
+    plain,
+    print_json,
+    printable,
+    short,
+)
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import UserMemory
 from langmem_graph.reasoning.proof import ProofGoal, named_facts, proof_tree
@@ -35,9 +44,14 @@ def show_session(room: UserMemory, session: str, as_json: bool) -> None:
         print_json(rows)
         return
     for message in room.get_conversation([row["id"] for row in rows]):
-        at, name = (f"{message.at:%Y-%m-%dT%H:%M} ", "yellow"), message.name or message.role
+        at, name = (
+            (f"{message.at:%Y-%m-%dT%H:%M} ", "yellow"),
+            message.name or message.role,
+        )
         own_id, label = printable(f"  {message.id}"), (label_line(message), "red")
-        printing.console.print(Text.assemble(at, (printable(name), "bold"), own_id, label))
+        printing.console.print(
+            Text.assemble(at, (printable(name), "bold"), own_id, label)
+        )
         printing.console.print(Text(printable(message.text)))
 
 
@@ -46,14 +60,22 @@ def show_record(room: UserMemory, record_id: str, as_json: bool) -> None:
     records, history = room.get_records(record_id), room.history(record_id)
     _require([*records, *history], f"record {record_id!r}")
     if as_json:
-        print_json({"record": list(map(plain, records)), "history": list(map(plain, history))})
+        print_json(
+            {"record": list(map(plain, records)), "history": list(map(plain, history))}
+        )
         return
     for record in records:
-        head = Text.assemble((printable(record.text), "bold"), (label_line(record), "red"))
+        head = Text.assemble(
+            (printable(record.text), "bold"), (label_line(record), "red")
+        )
         printing.console.print(head)
         until = f" to {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
         since = f"{record.valid_from:%Y-%m-%d}{until}"
-        note(f"{record.kind}, {record.confirmation}, {record.status}, {record.origin}: {since}")
+        note(
+            f"{record.kind}, {record.confirmation}, {record.status}, "
+            f"{record.origin}: "
+            f"{since}"
+        )
         for entry in history:
             note(f"  {_history_line(entry)}")
         printing.note_messages(room.get_conversation(record.message_ids), "  ")
@@ -81,7 +103,9 @@ def show_layers(user: str, room: UserMemory, as_of: str | None, as_json: bool) -
     """All layers as a tree, from the files to the sessions."""
     health, sessions = room.doctor(), room.sessions()
     records = room.export_records(as_of=as_of)
-    files = {name: room.read_file(name) for name in room.files()} if as_of is None else {}
+    files = (
+        {name: room.read_file(name) for name in room.files()} if as_of is None else {}
+    )
     if as_json:
         counted = {"messages": health.messages, "sessions": [vars(s) for s in sessions]}
         print_json({**counted, "records": records, "files": files})
@@ -98,7 +122,9 @@ def show_layers(user: str, room: UserMemory, as_of: str | None, as_json: bool) -
     branch = tree.add(f"records: {len(records):,}{gone} (show --record ID)")
     for record in records:
         branch.add(_record_line(record))
-    layer = tree.add(f"conversations: {health.messages:,} messages in {health.sessions:,} sessions")
+    layer = tree.add(
+        f"conversations: {health.messages:,} messages in {health.sessions:,} sessions"
+    )
     for session in sessions:
         dates = f"{session.first_at:%Y-%m-%d} – {session.last_at:%Y-%m-%d}"
         name = f"{printable(session.session_id)} "
@@ -120,7 +146,9 @@ def _record_line(record: dict[str, Any]) -> Text:
 
 def _require(rows: Sequence[object], name: str) -> None:
     if not rows:
-        raise InvalidInputError(f"No {name}. `show` without options lists what there is.")
+        raise InvalidInputError(
+            f"No {name}. `show` without options lists what there is."
+        )
 
 
 def watch_reasoning(event: dict[str, Any]) -> None:
@@ -136,7 +164,9 @@ def watch_reasoning(event: dict[str, Any]) -> None:
     if shown is None or ("atom" in shown and "atom" not in event):
         return
     fields = {**event, "facts": len(event.get("facts") or [])}
-    refused = "" if event.get("accepted", True) else f" (refused: {event.get('reason')})"
+    refused = (
+        "" if event.get("accepted", True) else f" (refused: {event.get('reason')})"
+    )
     note(f"  {shown.format(**fields)}{refused}")
 
 
@@ -152,31 +182,48 @@ def show_proof(question: str, found: Recall) -> None:
     _add_facts(tree, named_facts(found), facts)
     _add_goals(tree, proof_tree(found), facts)
     for conflict in reasoning.conflicts:
-        branch = tree.add(Text(printable(f"facts disagree about {conflict.variable}"), style="red"))
+        branch = tree.add(
+            Text(printable(f"facts disagree about {conflict.variable}"), style="red")
+        )
         for value, ids in conflict.values.items():
             _add_facts(branch.add(Text(printable(value))), ids, facts)
     for risk in reasoning.risks:
         label = "" if risk.basis == "memory" else "  (general knowledge)"
-        branch = tree.add(Text.assemble(("risk ", "red"), printable(risk.claim), (label, "dim")))
+        branch = tree.add(
+            Text.assemble(("risk ", "red"), printable(risk.claim), (label, "dim"))
+        )
         _add_facts(branch, risk.facts, facts)
     for overlap in reasoning.overlaps:
         tree.add(Text.assemble(("at the same time ", "red"), printable(overlap)))
     if reasoning.unresolved:
-        tree.add(Text.assemble(("open ", "yellow"), printable(", ".join(reasoning.unresolved))))
+        tree.add(
+            Text.assemble(
+                ("open ", "yellow"), printable(", ".join(reasoning.unresolved))
+            )
+        )
     printing.console.print(tree)
     report = found.report
     spent = f"{report.input_tokens:,} + {report.output_tokens:,} tokens"
-    note(f"{report.llm_calls} model calls, {spent}, {report.milliseconds['total']:,.0f} ms")
+    note(
+        f"{report.llm_calls} model calls, {spent}, "
+        f"{report.milliseconds['total']:,.0f} ms"
+    )
     for problem in report.problems:
         note(f"  problem: {problem}")
 
 
 def _add_goals(tree: Tree, goals: list[ProofGoal], facts: dict[str, Fact]) -> None:
-    """Add goals, and below each the facts that prove it and the goals it was split into."""
+    """Add goals, and below each the facts that prove it and the goals it was split
+    into.
+    """
     for goal in goals:
         mark = ("✓ ", "green") if goal.grounded else ("? ", "yellow")
-        bound = ", ".join(f"{name} = {entity}" for name, entity in goal.bindings.items())
-        branch = tree.add(Text.assemble(mark, printable(goal.atom), (f"  {bound}", "cyan")))
+        bound = ", ".join(
+            f"{name} = {entity}" for name, entity in goal.bindings.items()
+        )
+        branch = tree.add(
+            Text.assemble(mark, printable(goal.atom), (f"  {bound}", "cyan"))
+        )
         _add_facts(branch, goal.facts, facts)
         _add_goals(branch, goal.parts, facts)
 
@@ -190,4 +237,8 @@ def _add_facts(tree: Tree, ids: list[str], facts: dict[str, Fact]) -> None:
         when = f"{fact.at:%Y-%m-%d} " if fact.at else ""
         source = printable(f"  [{', '.join(fact.message_ids) or fact.id}]")
         label = (label_line(fact), "red")
-        tree.add(Text.assemble((when, "yellow"), printable(fact.text), (source, "dim"), label))
+        tree.add(
+            Text.assemble(
+                (when, "yellow"), printable(fact.text), (source, "dim"), label
+            )
+        )

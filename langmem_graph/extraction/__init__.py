@@ -1,1 +1,3 @@
-"""The write graph: a model reads new messages and proposes records; code verifies them."""
+"""The write graph: a model reads new messages and proposes records; code
+verifies them.
+"""

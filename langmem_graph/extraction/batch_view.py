@@ -1,7 +1,8 @@
 """What one call of `extract` shows to the model, and the text in which it is shown.
 
-Every message is one JSON string on one line, so that no text in it can open another line. Aliases
-are drawn at random for each call: a message cannot name another one by guessing.
+Every message is one JSON string on one line, so that no text in it can open another
+line. Aliases are drawn at random for each call: a message cannot name another one by
+guessing.
 """
 
 import secrets
@@ -24,18 +25,30 @@ TOKENS_BEFORE, MESSAGES_BEFORE = 600, 12  # of what was said before; own figures
 _TOLD = ("instruction", "draft")  # kinds and confirmations that matter for changes
 
 
-def read_view(room: Room, services: Services, batch: Batch, first_alias: int | None) -> BatchView:
-    """The batch's messages, what was said shortly before, and records that they may change."""
+def read_view(
+    room: Room, services: Services, batch: Batch, first_alias: int | None
+) -> BatchView:
+    """The batch's messages, what was said shortly before, and records that they may
+    change.
+    """
     settings = services.settings
     counter = token_counter(settings.encoding)
     with room.database.read_transaction() as connection:
         new = message_queries.messages_by_number(connection, batch.items)
         ordered = [(n, new[n]) for n in batch.items if n in new]
         before = _before(connection, batch, counter, settings.extraction.message_chars)
-        records = records_in_view(UserSearch.of(services, room), connection, ordered, before)
+        records = records_in_view(
+            UserSearch.of(services, room), connection, ordered, before
+        )
     start = draw_first_alias() if first_alias is None else first_alias
-    shown = {f"b{i}": ShownMessage(n, m, is_new=False) for i, (n, m) in enumerate(before, start)}
-    shown |= {f"m{i}": ShownMessage(n, m, is_new=True) for i, (n, m) in enumerate(ordered, start)}
+    shown = {
+        f"b{i}": ShownMessage(n, m, is_new=False)
+        for i, (n, m) in enumerate(before, start)
+    }
+    shown |= {
+        f"m{i}": ShownMessage(n, m, is_new=True)
+        for i, (n, m) in enumerate(ordered, start)
+    }
     aliases = {f"n{i}": one for i, one in enumerate(records, start)}
     return BatchView(shown, aliases, settings.time_zone)
 
@@ -48,11 +61,15 @@ def draw_first_alias() -> int:
 def _before(
     connection: Connection, batch: Batch, counter: TokenCounter, message_chars: int
 ) -> list[tuple[int, Message]]:
-    """What was said in the first session of the batch before it, within a budget of tokens."""
+    """What was said in the first session of the batch before it, within a budget of
+    tokens.
+    """
     first = min(batch.items)
     session = message_queries.session_of(connection, first)
     left, kept = TOKENS_BEFORE, list[tuple[int, Message]]()
-    earlier = pending_messages.messages_before(connection, first, session, MESSAGES_BEFORE)
+    earlier = pending_messages.messages_before(
+        connection, first, session, MESSAGES_BEFORE
+    )
     for n, message in reversed(earlier):
         left -= counter.count(shortened(message.text, message_chars))
         if left < 0:
@@ -68,10 +85,14 @@ def batch_question(view: BatchView, message_chars: int) -> str:
     parts = ["Records:", *record_lines(view.records, view.zone)]
     if before:
         parts += ["Said before:", *message_lines(view, before, message_chars)]
-    return "\n".join([*parts, "New messages:", *message_lines(view, new, message_chars)])
+    return "\n".join(
+        [*parts, "New messages:", *message_lines(view, new, message_chars)]
+    )
 
 
-def message_lines(view: BatchView, aliases: Iterable[str], message_chars: int) -> list[str]:
+def message_lines(
+    view: BatchView, aliases: Iterable[str], message_chars: int
+) -> list[str]:
     """One line for each message, and one where another conversation begins."""
     lines, session = list[str](), ""
     for alias in aliases:
@@ -83,7 +104,9 @@ def message_lines(view: BatchView, aliases: Iterable[str], message_chars: int) -
     return lines
 
 
-def _message_line(alias: str, message: Message, zone: str | None, message_chars: int) -> str:
+def _message_line(
+    alias: str, message: Message, zone: str | None, message_chars: int
+) -> str:
     speaker = plain_id((message.name or message.role)[:LONGEST_NAME])
     origin = "" if message.origin == message.role else f" ({message.origin})"
     said = as_data(shortened(message.text, message_chars))
@@ -100,12 +123,19 @@ def shortened(text: str, limit: int) -> str:
     """The text, or the beginning and the end of a longer one."""
     if len(text) <= limit:
         return text
-    return f"{text[: limit // 2]}\n[… {len(text) - limit:,} characters …]\n{text[-limit // 2 :]}"
+    return (
+        f"{text[: limit // 2]}\n[… {len(text) - limit:,} characters "
+        f"…]\n{text[-limit // 2 :]}"
+    )
 
 
 def record_lines(records: dict[str, tuple[int, Record]], zone: str | None) -> list[str]:
-    """One line for each record: alias, date, what it is about, kind, time, and its sentence."""
-    return [_record_line(alias, record, zone) for alias, (_, record) in records.items()] or ["none"]
+    """One line for each record: alias, date, what it is about, kind, time, and its
+    sentence.
+    """
+    return [
+        _record_line(alias, record, zone) for alias, (_, record) in records.items()
+    ] or ["none"]
 
 
 def _record_line(alias: str, record: Record, zone: str | None) -> str:
@@ -131,5 +161,7 @@ def read_lines(
 ) -> list[str]:
     """The new messages, and others that the candidates cite, as lines of a prompt."""
     cited = {n for candidate in candidates if candidate for n in candidate.source_ns}
-    aliases = [alias for alias, one in view.messages.items() if one.is_new or one.n in cited]
+    aliases = [
+        alias for alias, one in view.messages.items() if one.is_new or one.n in cited
+    ]
     return message_lines(view, aliases, message_chars)

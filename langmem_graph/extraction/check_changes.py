@@ -1,8 +1,10 @@
-"""The checks of proposed changes: what code can know, and nothing about what words mean.
+"""The checks of proposed changes: what code can know, and nothing about what words
+mean.
 
-Code knows which records and messages were shown, whether a quote stands in its message and whose
-message that is, what was said first, and which kind and grade a record has. A change that fails a
-check that is about its evidence becomes `details`: both records hold and are linked.
+Code knows which records and messages were shown, whether a quote stands in its message
+and whose message that is, what was said first, and which kind and grade a record has. A
+change that fails a check that is about its evidence becomes `details`: both records
+hold and are linked.
 """
 
 from collections import Counter
@@ -23,7 +25,8 @@ from langmem_graph.storage.record_writes import plain
 from langmem_graph.storage.user_room import Room
 from langmem_graph.values.matching import holds, holds_words, is_telling
 
-MOST_OF_A_MESSAGE = 5  # where one message would end more records, they wait for a yes; own figure
+# where one message would end more records, they wait for a yes; own figure
+MOST_OF_A_MESSAGE = 5
 
 
 class _Evidence(NamedTuple):
@@ -43,16 +46,19 @@ def check_changes(
     proposals: Sequence[Proposal],
     counts: Counts,
 ) -> ExtractionState:
-    """Check each proposal against the records as they are now; `shown` has messages by number.
+    """Check each proposal against the records as they are now; `shown` has messages by
+    number.
 
-    Returns the candidates without those that only confirm a record, the changes to carry out, and
-    the counts with the reasons why proposals were refused.
+    Returns the candidates without those that only confirm a record, the changes to
+    carry out, and the counts with the reasons why proposals were refused.
     """
     wanted = {proposal.record for proposal in proposals if proposal.record is not None}
     with room.database.read_transaction() as connection:
         records = record_queries.records_by_number(connection, wanted)
     kept = list[Proposal]()
-    for change in sorted(proposals, key=lambda one: (shown[one.message].message.at, one.message)):
+    for change in sorted(
+        proposals, key=lambda one: (shown[one.message].message.at, one.message)
+    ):
         former = _at(candidates, change.former)
         record = former.as_record() if former else records.get(change.record or 0)
         if record is None:
@@ -71,7 +77,11 @@ def check_changes(
 
 
 def _at(candidates: Sequence[Candidate | None], place: int | None) -> Candidate | None:
-    return candidates[place] if place is not None and 0 <= place < len(candidates) else None
+    return (
+        candidates[place]
+        if place is not None and 0 <= place < len(candidates)
+        else None
+    )
 
 
 def _said_last(kept: Sequence[Proposal]) -> list[Proposal]:
@@ -82,12 +92,20 @@ def _said_last(kept: Sequence[Proposal]) -> list[Proposal]:
 
 
 def _checked(evidence: _Evidence) -> tuple[Proposal | None, str | None]:
-    """The change as it will be carried out, if any, and why it is not the one proposed."""
+    """The change as it will be carried out, if any, and why it is not the one
+    proposed.
+    """
     change = _fitting(evidence)
     allowed = (*NO_LONGER, "skips_once")
-    if change.former is not None and (change.relation not in allowed or change.former == change.by):
+    if change.former is not None and (
+        change.relation not in allowed or change.former == change.by
+    ):
         return None, "a new memory can only be ended, or left out once"
-    if evidence.change.by is not None and evidence.by is None and change.relation != "confirms":
+    if (
+        evidence.change.by is not None
+        and evidence.by is None
+        and change.relation != "confirms"
+    ):
         return None, "the memory that would hold instead cannot be used"
     for check in _CHECKS:
         problem = check(evidence._replace(change=change))
@@ -97,7 +115,9 @@ def _checked(evidence: _Evidence) -> tuple[Proposal | None, str | None]:
 
 
 def _fitting(evidence: _Evidence) -> Proposal:
-    """The change under the relation that fits the record's status and what takes its place."""
+    """The change under the relation that fits the record's status and what takes its
+    place.
+    """
     change, record = evidence.change, evidence.record
     relation = change.relation
     if relation == "replaces" and evidence.by is None:
@@ -112,9 +132,15 @@ def _fitting(evidence: _Evidence) -> Proposal:
 
 
 def _as_details(evidence: _Evidence) -> Proposal | None:
-    """Without its evidence, a change only links what was said, and its quote where it stands."""
+    """Without its evidence, a change only links what was said, and its quote where it
+    stands.
+    """
     change = evidence.change
-    if evidence.by is None or change.former is not None or evidence.record.status != "active":
+    if (
+        evidence.by is None
+        or change.former is not None
+        or evidence.record.status != "active"
+    ):
         return None
     quote = change.quote if holds(evidence.message.message.text, change.quote) else ""
     unsaid = dict.fromkeys(("since", "agreed_message", "agreed_quote"))
@@ -137,7 +163,9 @@ def _stands_in_its_message(evidence: _Evidence) -> str | None:
 def _is_the_users_own(evidence: _Evidence) -> str | None:
     """The words are the user's, or the user agreed to them in words that are quoted."""
     if _speaks_for(evidence.message, evidence.record):
-        return None if evidence.message.is_new else "the message is not among the new ones"
+        return (
+            None if evidence.message.is_new else "the message is not among the new ones"
+        )
     agreed, words = evidence.agreed, evidence.change.agreed_quote or ""
     if agreed is None or not _speaks_for(agreed, evidence.record):
         return "the words are not the user's, and no words of the user's agree to them"
@@ -151,7 +179,9 @@ def _is_the_users_own(evidence: _Evidence) -> str | None:
 
 
 def _speaks_for(shown: ShownMessage, record: Record) -> bool:
-    """Whether these are the user's own words, or, between named people, the subject's own."""
+    """Whether these are the user's own words, or, between named people, the subject's
+    own.
+    """
     message = shown.message
     if message.role == "user" and message.origin == "user":
         return True
@@ -174,11 +204,17 @@ def _keeps_instructions(evidence: _Evidence) -> str | None:
 
 
 def _is_not_older(evidence: _Evidence) -> str | None:
-    """An older message does not let a later record end; `commit` turns `replaces` round."""
+    """An older message does not let a later record end; `commit` turns `replaces`
+    round.
+    """
     if evidence.change.relation in ("replaces", "confirms", "details", "adopts"):
         return None
     said = (evidence.agreed or evidence.message).message.at
-    return "the message is older than the record" if said < evidence.record.said_at else None
+    return (
+        "the message is older than the record"
+        if said < evidence.record.said_at
+        else None
+    )
 
 
 _CHECKS: tuple[Callable[[_Evidence], str | None], ...] = (
@@ -187,14 +223,22 @@ _CHECKS: tuple[Callable[[_Evidence], str | None], ...] = (
 )
 
 
-def _held_back(kept: Sequence[Proposal], counts: Counts) -> tuple[list[Proposal], Counts]:
-    """The changes of a message that would let too many records end at once wait for a yes."""
+def _held_back(
+    kept: Sequence[Proposal], counts: Counts
+) -> tuple[list[Proposal], Counts]:
+    """The changes of a message that would let too many records end at once wait for a
+    yes.
+    """
     ends = Counter(one.message for one in kept if one.relation in NO_LONGER)
     many = {message for message, count in ends.items() if count > MOST_OF_A_MESSAGE}
     held = [one for one in kept if one.message in many and one.relation in NO_LONGER]
     if held:
         counts = counts.plus(
-            f"One message would let {len(held)} records end: they wait until they are confirmed.",
+            (
+                f"One message would let {len(held)} records end: they wait until they "
+                "are "
+                "confirmed."
+            ),
             held=len(held),
         )
     marked = [one.model_copy(update={"held": one in held}) for one in kept]

@@ -1,8 +1,9 @@
-"""commit and schedule: store a batch's records, carry out its changes, end its pending state.
+"""commit and schedule: store a batch's records, carry out its changes, end its pending
+state.
 
-All of it is one transaction: after a killed process the batch is extracted again. A change keeps
-the former values and the words that made it, so that it can be undone. `schedule` then takes off
-the schedule what has no time (RealMem 4.2).
+All of it is one transaction: after a killed process the batch is extracted again. A
+change keeps the former values and the words that made it, so that it can be undone.
+`schedule` then takes off the schedule what has no time (RealMem 4.2).
 """
 
 from collections.abc import Iterator, Mapping
@@ -46,8 +47,12 @@ _TOLD = {"relation", "message", "quote", "agreed_message", "agreed_quote"}
 _RECORD_FIELDS = {"text", "kind", "facet", "project", "subject", "attribute"}
 
 
-async def commit(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
-    """Store the records and carry out the changes, then embed what is new or has changed."""
+async def commit(
+    deps: Dependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
+    """Store the records and carry out the changes, then embed what is new or has
+    changed.
+    """
     services = deps.services
 
     def work(room: Room) -> ExtractionState:
@@ -59,17 +64,28 @@ async def commit(deps: Dependencies, state: ExtractionState, run: StepRun) -> Ex
     return await services.in_room(run.user, work)
 
 
-async def schedule(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
+async def schedule(
+    deps: Dependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
     """Take new records without a usable time off the schedule, without a model."""
     changed, zone = state.get("changed") or [], deps.services.settings.time_zone
 
     def work(room: Room) -> ExtractionState:
         with room.database.write_transaction() as connection:
-            for n, record in record_queries.records_by_number(connection, changed).items():
-                if record.facet == "schedule" and event_in(record.event_time, zone) is None:
-                    change = Change.new("schedule rules", "it has neither a time nor a recurrence")
+            for n, record in record_queries.records_by_number(
+                connection, changed
+            ).items():
+                if (
+                    record.facet == "schedule"
+                    and event_in(record.event_time, zone) is None
+                ):
+                    change = Change.new(
+                        "schedule rules", "it has neither a time nor a recurrence"
+                    )
                     facet = {"facet": "none"}
-                    record_writes.change_record(connection, n, "unschedule", change, facet)
+                    record_writes.change_record(
+                        connection, n, "unschedule", change, facet
+                    )
         return {}
 
     return await deps.services.in_room(run.user, work) if changed else {}
@@ -80,13 +96,21 @@ def _commit(
 ) -> tuple[list[int], Counts]:
     """Returns the records that are new or have changed, and the counts of the batch."""
     batch, by = state["batch"], state["claimed_by"]
-    ours = batch is not None and pending_messages.still_claimed(connection, batch.items, by=by)
-    if batch is None or not ours or pending_messages.generation(connection) != state["generation"]:
+    ours = batch is not None and pending_messages.still_claimed(
+        connection, batch.items, by=by
+    )
+    if (
+        batch is None
+        or not ours
+        or pending_messages.generation(connection) != state["generation"]
+    ):
         # extracted by another run, or partly forgotten
         pending_messages.free_claims_of(connection, by)
         return [], counts_of(state)
     proposals, candidates = state.get("proposals", []), state.get("candidates", [])
-    begins = {p.by: p.since for p in proposals if p.since and _begins_then(p, candidates)}
+    begins = {
+        p.by: p.since for p in proposals if p.since and _begins_then(p, candidates)
+    }
     counts = counts_of(state).plus(read=len(batch.items))
     made, counts = _store(connection, services, candidates, begins, counts)
     changed = {one.n for one in made.values()}
@@ -96,13 +120,17 @@ def _commit(
         if done and proposal.relation in NO_LONGER:
             counts = counts.plus(updated=1)
     pending_messages.mark_read(connection, batch.items)
-    turns = int(tables_and_migrations.get_meta(connection, TURNS_READ) or 0) + batch.turns
+    turns = (
+        int(tables_and_migrations.get_meta(connection, TURNS_READ) or 0) + batch.turns
+    )
     tables_and_migrations.set_meta(connection, TURNS_READ, str(turns))
     return sorted(changed), counts
 
 
 class _Made(NamedTuple):
-    """The record of a candidate, and the change that made it: what it ends is undone with it."""
+    """The record of a candidate, and the change that made it: what it ends is undone
+    with it.
+    """
 
     n: int
     change: Change
@@ -112,7 +140,9 @@ Made = dict[int | None, _Made]  # by a candidate's place in the answer
 
 
 def _numbered(proposals: list[Proposal], made: Made) -> Iterator[tuple[int, Proposal]]:
-    """The proposals with the numbers of their older records; those of the batch have one now."""
+    """The proposals with the numbers of their older records; those of the batch have
+    one now.
+    """
     for proposal in proposals:
         former = made.get(proposal.former) if proposal.former is not None else None
         n = former.n if former else proposal.record
@@ -162,28 +192,41 @@ def _store(
 
 
 def _draft(
-    connection: Connection, services: Services, candidate: Candidate, begins: datetime | None
+    connection: Connection,
+    services: Services,
+    candidate: Candidate,
+    begins: datetime | None,
 ) -> Draft:
     messages = record_queries.message_numbers(connection, candidate.source_ids)
     given = candidate.memory.model_dump(include=_RECORD_FIELDS)
     fields = {name: value for name, value in given.items() if value}
-    fields |= {"confirmation": candidate.confirmation, "event_time": candidate.event_time}
+    fields |= {
+        "confirmation": candidate.confirmation,
+        "event_time": candidate.event_time,
+    }
     fields |= {"source_message_ids": candidate.source_ids, "values": candidate.values}
     fields |= {"data": candidate.data}
     if begins is not None:
         fields["valid_from"] = begins
     new = draft(fields, messages, services.settings.storage.max_record_chars, MADE_BY)
-    return replace(new, record=new.record.model_copy(update={"said_at": candidate.said_at}))
+    return replace(
+        new, record=new.record.model_copy(update={"said_at": candidate.said_at})
+    )
 
 
 def _carry_out(
     connection: Connection, n: int, proposal: Proposal, made: Made, zone: str | None
 ) -> set[int]:
-    """Carry out one change; returns the older records and others that have changed by it."""
+    """Carry out one change; returns the older records and others that have changed by
+    it.
+    """
     successor = made.get(proposal.by)
     by = successor.n if successor else None
     found = record_queries.records_by_number(connection, [n] if by is None else [n, by])
-    old, newer = found.get(n), (by, found[by]) if by is not None and by in found else None
+    old, newer = (
+        found.get(n),
+        (by, found[by]) if by is not None and by in found else None,
+    )
     if old is None or by == n or (by is None and proposal.by is not None):
         return set()
     change = successor.change if successor else Change.new(MADE_BY)
@@ -196,7 +239,9 @@ def _carry_out(
     if newer and proposal.relation == "replaces" and newer[1].said_at < old.said_at:
         # what was said first was stored last: the stored record is the one that holds
         record_writes.supersede(connection, newer[0], n, old.valid_from, change)
-        turned = replace(written, record=newer[0], by_record=n, since=naive(old.valid_from))
+        turned = replace(
+            written, record=newer[0], by_record=n, since=naive(old.valid_from)
+        )
         record_changes.write(connection, turned, change)
         return {newer[0]}
     if not _apply(connection, proposal, (n, old), newer, change, zone):
@@ -206,7 +251,8 @@ def _carry_out(
 
 
 def confirm_held(connection: Connection, message: int, zone: str | None) -> set[int]:
-    """Carry out the changes of a message that were held; the numbers of the records changed.
+    """Carry out the changes of a message that were held; the numbers of the records
+    changed.
 
     What no longer holds meanwhile stays as it is.
     """
@@ -231,9 +277,13 @@ def _apply(
     change: Change,
     zone: str | None,
 ) -> bool:
-    """Change the older record, for a newer one or without one; False where nothing had to be."""
+    """Change the older record, for a newer one or without one; False where nothing had
+    to be.
+    """
     (n, old), relation = older, proposal.relation
-    said_at = record_queries.said_at(connection, proposal.agreed_message or proposal.message)
+    said_at = record_queries.said_at(
+        connection, proposal.agreed_message or proposal.message
+    )
     if relation in NO_LONGER:
         until = _until(proposal, old, newer[1] if newer else None, said_at)
         if newer is None:
@@ -241,7 +291,9 @@ def _apply(
         else:
             record_writes.supersede(connection, n, newer[0], until, change)
     elif relation in ("confirms", "adopts"):
-        sources = [m for m in (proposal.message, proposal.agreed_message) if m is not None]
+        sources = [
+            m for m in (proposal.message, proposal.agreed_message) if m is not None
+        ]
         record_writes.add_sources(connection, n, sources, supporting=True)
         adopted = {"confirmation": "confirmed"} if relation == "adopts" else {}
         op = "adopt" if adopted else "confirm"
@@ -257,7 +309,9 @@ def _apply(
     return relation != "details" or newer is not None
 
 
-def _until(proposal: Proposal, old: Record, new: Record | None, said_at: datetime) -> datetime:
+def _until(
+    proposal: Proposal, old: Record, new: Record | None, said_at: datetime
+) -> datetime:
     """Until when the older record held; what was never right held at no time."""
     if proposal.relation == "corrects":
         return old.valid_from

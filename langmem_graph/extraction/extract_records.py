@@ -1,7 +1,8 @@
 """extract: one call reads a batch (NapMem 5.4, ActMem 1.2, RealMem, Mem2ActBench 3.3).
 
-It answers with statements worth remembering and with changes of the records shown. A statement that
-cites no new message is dropped, and so is a change of anything that was not shown.
+It answers with statements worth remembering and with changes of the records shown. A
+statement that cites no new message is dropped, and so is a change of anything that was
+not shown.
 """
 
 import re
@@ -41,35 +42,52 @@ from langmem_graph.storage.user_room import Room
 _ALIAS = re.compile(r"([bmn]?)(\d+)")
 
 
-async def extract(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
-    """Propose records and changes for the batch; one that is too much for an answer is halved."""
+async def extract(
+    deps: Dependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
+    """Propose records and changes for the batch; one that is too much for an answer is
+    halved.
+    """
     batch, usage, services = state["batch"], usage_of(state), deps.services
     reading = reading_of(services.reading, run.user)
     schema = FormedExtraction if reading.schemas else Extraction
     prompt = extract_prompt("extract") + reading_prompt(reading)
     while batch is not None:
-        show = partial(read_view, services=services, batch=batch, first_alias=deps.first_alias)
+        show = partial(
+            read_view, services=services, batch=batch, first_alias=deps.first_alias
+        )
         view = await services.in_room(run.user, show)
         question = batch_question(view, services.settings.extraction.message_chars)
         answer = await deps.runner.ask(schema, prompt, question, usage)
         half = _half(batch, view) if _is_too_much(answer, view, usage) else None
         if half is not None:
-            await services.in_room(run.user, partial(_free_rest, whole=batch, half=half))
+            await services.in_room(
+                run.user, partial(_free_rest, whole=batch, half=half)
+            )
             batch = half
         elif answer is None:
             return {"usage": usage, "failed": "extract", "batch": batch}
         else:
-            return {"batch": batch, "view": view, "usage": usage, **_read(answer, view, reading)}
+            return {
+                "batch": batch,
+                "view": view,
+                "usage": usage,
+                **_read(answer, view, reading),
+            }
     return {}
 
 
 def extract_prompt(name: str) -> str:
-    """The prompt of this name with the rules of changes, which two calls have in common."""
+    """The prompt of this name with the rules of changes, which two calls have in
+    common.
+    """
     return f"{load_prompt(name)}\n{load_prompt('changes')}"
 
 
 def reading_prompt(reading: Reading) -> str:
-    """What the application adds to the rules, each in a line of its own; empty without any."""
+    """What the application adds to the rules, each in a line of its own; empty without
+    any.
+    """
     given = {
         "{instructions}": reading.instructions,
         "{never}": reading.never,
@@ -86,21 +104,32 @@ def reading_prompt(reading: Reading) -> str:
 
 
 def _is_too_much(answer: Extraction | None, view: BatchView, usage: RunUsage) -> bool:
-    """Whether a full answer may have left something out, or one to a long batch was cut off."""
+    """Whether a full answer may have left something out, or one to a long batch was cut
+    off.
+    """
     if answer is not None:
         return len(answer.memories) >= MOST_MEMORIES
     new = [one.message.text for one in view.messages.values() if one.is_new]
-    return not usage.unreachable and sum(len(text.encode()) for text in new) > BATCH_BYTES / 2
+    return (
+        not usage.unreachable
+        and sum(len(text.encode()) for text in new) > BATCH_BYTES / 2
+    )
 
 
 def _half(batch: Batch, view: BatchView) -> Batch | None:
-    """The first half of the batch, which ends after an answer; None where it cannot be halved."""
+    """The first half of the batch, which ends after an answer; None where it cannot be
+    halved.
+    """
     shown = [one for one in view.messages.values() if one.is_new]
     middle = len(shown) // 2
-    ends = [i + 1 for i, one in enumerate(shown[:-1]) if one.message.role == "assistant"]
+    ends = [
+        i + 1 for i, one in enumerate(shown[:-1]) if one.message.role == "assistant"
+    ]
     if not ends:
         return None
-    items = tuple(one.n for one in shown[: min(ends, key=lambda end: abs(end - middle))])
+    items = tuple(
+        one.n for one in shown[: min(ends, key=lambda end: abs(end - middle))]
+    )
     turns = sum(one.message.role == "assistant" for one in shown[: len(items)])
     return Batch(items=items, turns=min(turns, batch.turns))
 
@@ -115,21 +144,31 @@ def _free_rest(room: Room, whole: Batch, half: Batch) -> None:
 def _read(answer: Extraction, view: BatchView, reading: Reading) -> ExtractionState:
     """What of the answer can be used, and why the rest cannot."""
     reasons: list[str] = []
-    candidates = [_candidate(memory, view, reading, reasons) for memory in answer.memories]
+    candidates = [
+        _candidate(memory, view, reading, reasons) for memory in answer.memories
+    ]
     proposals = list(read_changes(_placed(answer, reasons), view, reasons))
     refused = sum(candidate is None for candidate in candidates)
     counts = Counts(refused=refused, reasons=reasons)
-    found: ExtractionState = {"candidates": candidates, "proposals": proposals, "counts": counts}
+    found: ExtractionState = {
+        "candidates": candidates,
+        "proposals": proposals,
+        "counts": counts,
+    }
     return {**found, "look_for": answer.look_for}
 
 
 def _placed(answer: Extraction, reasons: list[str]) -> list[ProposedChange]:
-    """The changes, each naming its memory by the place among those that could be read."""
+    """The changes, each naming its memory by the place among those that could
+    be read.
+    """
     placed = list[ProposedChange]()
     for change in answer.changes:
         by = None if change.by is None else answer.place_of("memories", change.by)
         if by is None and change.by is not None:
-            reasons.append(f"A change names a memory that could not be read: {change.by}")
+            reasons.append(
+                f"A change names a memory that could not be read: {change.by}"
+            )
             continue
         record = _placed_record(answer, change)
         placed.append(change.model_copy(update={"by": by, "record": record}))
@@ -137,7 +176,9 @@ def _placed(answer: Extraction, reasons: list[str]) -> list[ProposedChange]:
 
 
 def _placed_record(answer: Extraction, change: ProposedChange) -> str:
-    """What the change is of: an alias, or the place of an earlier memory among those read."""
+    """What the change is of: an alias, or the place of an earlier memory among those
+    read.
+    """
     if not change.record.isdecimal() or int(change.record) >= MOST_MEMORIES:
         return change.record
     place = answer.place_of("memories", int(change.record))
@@ -147,7 +188,9 @@ def _placed_record(answer: Extraction, change: ProposedChange) -> str:
 def _candidate(
     memory: NewMemory, view: BatchView, reading: Reading, reasons: list[str]
 ) -> Candidate | None:
-    """The proposal as a candidate; None where it says nothing or cites no new message."""
+    """The proposal as a candidate; None where it says nothing or cites no new
+    message.
+    """
     cited = list(_cited(memory.sources, view))
     if not _is_usable(memory.text) or not any(one.is_new for one in cited):
         reasons.append(f"A memory cites no new message: {memory.text[:80]}")
@@ -164,8 +207,12 @@ def _candidate(
     )
 
 
-def _data(memory: NewMemory, reading: Reading, reasons: list[str]) -> dict[str, Any] | None:
-    """The form that the statement fills; one that does not fit is left out, not the statement."""
+def _data(
+    memory: NewMemory, reading: Reading, reasons: list[str]
+) -> dict[str, Any] | None:
+    """The form that the statement fills; one that does not fit is left out, not the
+    statement.
+    """
     if not isinstance(memory, FormedMemory) or not memory.form:
         return None
     try:
@@ -188,20 +235,27 @@ def _plain_alias(alias: str, letter: str = "m") -> str:
 
 
 def _is_usable(text: str) -> bool:
-    """False for an empty text, and for one that repeats a few words, as failing models do."""
+    """False for an empty text, and for one that repeats a few words, as failing models
+    do.
+    """
     words = text.split()
     return bool(words) and (len(words) < 20 or len(set(words)) > len(words) // 3)
 
 
 def _event_time(
-    memory: NewMemory, cited: Sequence[ShownMessage], zone: str | None, reasons: list[str]
+    memory: NewMemory,
+    cited: Sequence[ShownMessage],
+    zone: str | None,
+    reasons: list[str],
 ) -> dict[str, Any] | None:
     """When it takes place, as JSON; None where the model gave no usable day or time."""
     if not memory.when and not memory.recurrence:
         return None
     said_at = max(one.message.at for one in cited)
     try:
-        event = written_event(memory.when, memory.until, memory.recurrence, zone, said_at)
+        event = written_event(
+            memory.when, memory.until, memory.recurrence, zone, said_at
+        )
     except InvalidInputError as error:
         reasons.append(f"A time cannot be read: {error}")
         return None
@@ -213,13 +267,19 @@ def _event_time(
 def read_changes(
     changes: Sequence[ProposedChange], view: BatchView, reasons: list[str]
 ) -> Iterator[Proposal]:
-    """The proposed changes with their aliases resolved; those that name nothing shown are noted."""
+    """The proposed changes with their aliases resolved; those that name nothing shown
+    are noted.
+    """
     for change in changes:
         record = view.records.get(_plain_alias(change.record, "n"))
-        former = int(change.record) if change.record.isdecimal() and record is None else None
+        former = (
+            int(change.record) if change.record.isdecimal() and record is None else None
+        )
         message = view.messages.get(_plain_alias(change.message))
         if (record is None and former is None) or message is None:
-            reasons.append(f"A change names what was not shown: {change.record}, {change.message}")
+            reasons.append(
+                f"A change names what was not shown: {change.record}, {change.message}"
+            )
             continue
         agreed = view.messages.get(_plain_alias(change.agreed_message))
         yield Proposal(

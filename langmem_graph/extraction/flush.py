@@ -1,7 +1,8 @@
-"""Runs the extraction graph for one user until nothing is due (NapMem 5.2); also in the background.
+"""Runs the extraction graph for one user until nothing is due (NapMem 5.2); also in the
+background.
 
-All who run it, `create_write_graph` too, add up their batches in `Totals`, from which the
-`FlushReport` is made.
+All who run it, `create_write_graph` too, add up their batches in `Totals`, from which
+the `FlushReport` is made.
 """
 
 import asyncio
@@ -15,7 +16,12 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, Field
 
 from langmem_graph.causal.scorers import CausalScorer
-from langmem_graph.errors import InvalidInputError, LangMemGraphError, NothingStoredError, for_log
+from langmem_graph.errors import (
+    InvalidInputError,
+    LangMemGraphError,
+    NothingStoredError,
+    for_log,
+)
 from langmem_graph.extraction import claim_due_batch
 from langmem_graph.extraction.state import (
     Counts,
@@ -38,7 +44,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _NOT_READ = (
-    "not everything of user %s (hash of the id) could be read: %s. What was wrong with each call "
+    "not everything of user %s (hash of the id) could be read: %s. What was wrong "
+    "with each call "
     "is in user.calls() and on the inspector's page of calls"
 )
 SECONDS_OF_DAY = 86_400
@@ -53,12 +60,14 @@ class Totals(BaseModel, frozen=True):
     usage: RunUsage = Field(default_factory=RunUsage)
     milliseconds: float = 0.0
     failed: bool = False  # a batch could not be extracted and stays pending
-    more: bool = True  # another batch may be due, or a round of causes, topics and the profile
+    # another batch may be due, or a round of causes, topics and the profile
+    more: bool = True
 
     def plus(self, state: ExtractionState, milliseconds: float) -> "Totals":
         """The totals with one more run of the extraction graph.
 
-        After a failed batch there is no more to do: the next one may fail in the same way.
+        After a failed batch there is no more to do: the next one may fail in the same
+        way.
         """
         failed, batches = bool(state.get("failed")), self.batches + 1
         goes_on = bool(state.get("batch") or state.get("again"))
@@ -76,7 +85,8 @@ class Totals(BaseModel, frozen=True):
     ) -> FlushReport:
         """The totals as a report, and a warning in the log for each unusable answer.
 
-        `pending` messages still wait; with `stopped` the run had to end while more was due.
+        `pending` messages still wait; with `stopped` the run had to end while more was
+        due.
         """
         for problem in self.usage.problems:
             kind = ": ".join(problem.split(": ")[:2])  # the rest may quote a message
@@ -97,14 +107,17 @@ class Totals(BaseModel, frozen=True):
 
 
 class ProgressReporter:
-    """Calls `on_progress` after each batch of one flush, and after each round at its end.
+    """Calls `on_progress` after each batch of one flush, and after each round at its
+    end.
 
     It returns False to stop the flush after the current batch.
     """
 
     def __init__(self, on_progress: OnProgress | None = None) -> None:
         if on_progress is not None and not callable(on_progress):
-            raise InvalidInputError(f"on_progress must be a function, not {on_progress!r}.")
+            raise InvalidInputError(
+                f"on_progress must be a function, not {on_progress!r}."
+            )
         self._on_progress = on_progress
         self._start = perf_counter()
         self._batches = 0
@@ -112,7 +125,9 @@ class ProgressReporter:
         self.problem: str | None = None  # the error that `on_progress` raised
 
     def tell(self, totals: Totals, pending: int, *, is_batch: bool) -> None:
-        """Tell how far the flush has come; `is_batch` is False after a round at its end."""
+        """Tell how far the flush has come; `is_batch` is False after a round at its
+        end.
+        """
         if self._on_progress is None:
             return
         self._batches += is_batch
@@ -135,7 +150,9 @@ class ProgressReporter:
 
 
 class ExtractionRunner:
-    """Runs the extraction graph for one user after another, one flush of a user at a time."""
+    """Runs the extraction graph for one user after another, one flush of a user at a
+    time.
+    """
 
     def __init__(
         self, services: Services, model: "BaseChatModel", causal: CausalScorer | None
@@ -151,7 +168,8 @@ class ExtractionRunner:
     ) -> FlushReport:
         """Extract every batch that is due, or with `force` all pending messages.
 
-        The reporter is told after each batch how far the flush has come, and may stop it.
+        The reporter is told after each batch how far the flush has come, and may stop
+        it.
         """
         start, totals = perf_counter(), Totals()
         reporter = reporter or ProgressReporter()
@@ -171,7 +189,9 @@ class ExtractionRunner:
         return report.model_copy(update={"problems": [*report.problems, *problems]})
 
     async def _pending(self, user_id: str) -> int:
-        return await in_thread(self._services.read, user_id, pending_messages.count_unread, 0)
+        return await in_thread(
+            self._services.read, user_id, pending_messages.count_unread, 0
+        )
 
     async def _extract_batch(self, user_id: str, force: bool) -> ExtractionState:
         from langmem_graph.extraction.graph import build, new_run, private
@@ -190,40 +210,56 @@ class ExtractionRunner:
 
 
 def log_calls(services: Services, user_id: str, done: ExtractionState) -> None:
-    """Log the model calls of one run of the extraction graph, with the messages that they read."""
+    """Log the model calls of one run of the extraction graph, with the messages that
+    they read.
+    """
     batch = done.get("batch")
     services.log_calls(user_id, usage_of(done).calls_made, batch.items if batch else ())
 
 
 def give_back_claim(services: Services, user_id: str, begun: ExtractionState) -> None:
-    """Free the messages claimed by a run that has ended; where that fails, the lease runs out."""
-    services.ended_runs.append(begun["claimed_by"])  # its claim may be under way in a thread
+    """Free the messages claimed by a run that has ended; where that fails, the lease
+    runs out.
+    """
+    # its claim may be under way in a thread
+    services.ended_runs.append(begun["claimed_by"])
     try:
-        with services.room(user_id) as room, room.database.write_transaction() as connection:
+        with (
+            services.room(user_id) as room,
+            room.database.write_transaction() as connection,
+        ):
             pending_messages.free_claims_of(connection, begun["claimed_by"])
     except LangMemGraphError as error:
         _log.warning("a claim could not be given back: %s", for_log(error))
 
 
 class BackgroundWorker:
-    """Flushes a user's due batches soon after new messages, in at most one task per user.
+    """Flushes a user's due batches soon after new messages, in at most one task per
+    user.
 
-    All its state belongs to the memory's event loop: only `notify` may be called from outside.
-    It waits `debounce` seconds for more turns.
+    All its state belongs to the memory's event loop: only `notify` may be called from
+    outside. It waits `debounce` seconds for more turns.
     """
 
     def __init__(
-        self, loop: LoopThread, services: Services, runner: ExtractionRunner, debounce: float
+        self,
+        loop: LoopThread,
+        services: Services,
+        runner: ExtractionRunner,
+        debounce: float,
     ) -> None:
         self._loop = loop
         self._services = services
         self._runner = runner
         self._debounce = debounce
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._notified: set[str] = set()  # with new messages since their task began its flush
+        # with new messages since their task began its flush
+        self._notified: set[str] = set()
         self._urgent: set[str] = set()  # for whom the debounce is cut short
-        self._expired: dict[str, date] = {}  # when limits were last applied to a user's memory
-        self._timers: dict[str, asyncio.TimerHandle] = {}  # of users with pending messages
+        # when limits were last applied to a user's memory
+        self._expired: dict[str, date] = {}
+        # of users with pending messages
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def notify(self, user_id: str) -> None:
         """Tell the worker that the ledger holds new messages of this user."""
@@ -256,7 +292,9 @@ class BackgroundWorker:
             self._notified.add(user_id)
 
     async def _work(self, user_id: str) -> None:
-        """Wait for more turns, then flush; again as long as turns have come in meanwhile."""
+        """Wait for more turns, then flush; again as long as turns have come in
+        meanwhile.
+        """
         while True:
             await self._pause(user_id)
             self._notified.discard(user_id)
@@ -272,7 +310,9 @@ class BackgroundWorker:
                 return
 
     def _look_again(self, user_id: str, pending: int) -> None:
-        """Flush again when a session that goes on has been idle for so long that it has ended."""
+        """Flush again when a session that goes on has been idle for so long that it has
+        ended.
+        """
         if (earlier := self._timers.pop(user_id, None)) is not None:
             earlier.cancel()
         if pending:
@@ -298,14 +338,18 @@ class BackgroundWorker:
             try:
                 keys = await in_thread(expiry.every_room, self._services)
             except Exception as error:  # noqa: BLE001  # tomorrow it is tried again
-                _log.warning("whose memory is too old could not be read: %s", for_log(error))
+                _log.warning(
+                    "whose memory is too old could not be read: %s", for_log(error)
+                )
                 keys = []
             for key in keys:
                 await self._expire(key)
             await asyncio.sleep(SECONDS_OF_DAY)
 
     async def _pause(self, user_id: str) -> None:
-        """Wait for the debounce, in small steps, so that `drained` need not wait for all of it."""
+        """Wait for the debounce, in small steps, so that `drained` need not wait for
+        all of it.
+        """
         step = 0.02
         for _ in range(int(self._debounce / step)):
             if user_id in self._urgent:

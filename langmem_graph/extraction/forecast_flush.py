@@ -1,6 +1,8 @@
-"""Says what a flush would read and about how much it would cost, without calling a model.
+"""Says what a flush would read and about how much it would cost, without calling a
+model.
 
-The batches are those of `claim`, counted as the calls would show them; answers are estimated.
+The batches are those of `claim`, counted as the calls would show them; answers are
+estimated.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,15 +38,21 @@ from langmem_graph.storage.memory_services import Services
 from langmem_graph.tokens import TokenCounter, token_counter
 
 OUTPUT_SHARE = 1.0
-"""Tokens of answers for each token that people (not the assistant) said. The memories that LoCoMo
-and RealMem publish, written as answers of our schema, take .79 and .88 without values and times:
-`python -m benchmarks.backlog --data DIR`."""
+"""Tokens of answers for each token that people (not the assistant) said. The memories
+that LoCoMo and RealMem publish, written as answers of our schema, take .79 and .88
+without values and times: `python -m benchmarks.backlog --data DIR`.
+"""
 EMPTY_ANSWER = 20  # tokens of an answer that says that there is nothing
-SECOND_CALLS = 0.3  # share of the batches with a second call, at most: what it is designed for
-MEMORY_TOKENS = 80  # what people say for each memory: 84 tokens in LoCoMo, 112 in RealMem
-RECORD_TOKENS = 50  # of a record's line: 15 and its text, which has 21 in LoCoMo and 67 in RealMem
+# share of the batches with a second call, at most: what it is designed for
+SECOND_CALLS = 0.3
+# what people say for each memory: 84 tokens in LoCoMo, 112 in RealMem
+MEMORY_TOKENS = 80
+# of a record's line: 15 and its text, which has 21 in LoCoMo and 67 in RealMem
+RECORD_TOKENS = 50
 CAUSAL_CALL, TOPICS_CALL, PROFILE_CALL = (6_000, 400), (11_000, 2_500), (4_000, 600)
-"""Input and output; own figures, from the limits of what these calls show and may answer."""
+"""Input and output; own figures, from the limits of what these calls show and may
+answer.
+"""
 
 
 class _Size(NamedTuple):
@@ -66,7 +74,8 @@ class _Calls(NamedTuple):
 def forecast(services: Services, user_id: str, *, finds_causes: bool) -> FlushForecast:
     """What a flush of this user's pending messages would cost.
 
-    The room is opened without starting work that is due in it: that would read messages already.
+    The room is opened without starting work that is due in it: that would read messages
+    already.
     """
     start, foreseen = perf_counter(), FlushForecast()
     services.check_open()
@@ -78,7 +87,9 @@ def forecast(services: Services, user_id: str, *, finds_causes: bool) -> FlushFo
     return foreseen.model_copy(update={"milliseconds": milliseconds})
 
 
-def _foresee(connection: Connection, settings: Settings, finds_causes: bool) -> FlushForecast:
+def _foresee(
+    connection: Connection, settings: Settings, finds_causes: bool
+) -> FlushForecast:
     counter = token_counter(settings.encoding)
     unread = pending_messages.unread_messages(connection)
     batches = list(batches_of(unread))
@@ -105,17 +116,24 @@ def _foresee(connection: Connection, settings: Settings, finds_causes: bool) -> 
 
 
 def _sizes(
-    connection: Connection, batches: Sequence[Batch], counter: TokenCounter, settings: Settings
+    connection: Connection,
+    batches: Sequence[Batch],
+    counter: TokenCounter,
+    settings: Settings,
 ) -> Iterator[_Size]:
     chars = settings.extraction.message_chars
     for batch in batches:
         found = message_queries.messages_by_number(connection, batch.items)
         new = {f"m{n}": ShownMessage(n, found[n], is_new=True) for n in batch.items}
         question = batch_question(BatchView(new, {}, settings.time_zone), chars)
-        people = _said((m for m in found.values() if m.role == "user" or m.name), counter, chars)
+        people = _said(
+            (m for m in found.values() if m.role == "user" or m.name), counter, chars
+        )
         before = _said(_before(connection, batch), counter, chars)
         records = TOKENS_OF_RECORDS * share_of(found.values())
-        yield _Size(counter.count(question) + min(TOKENS_BEFORE, before), people, records)
+        yield _Size(
+            counter.count(question) + min(TOKENS_BEFORE, before), people, records
+        )
 
 
 def _said(messages: Iterable[Message], counter: TokenCounter, chars: int) -> int:
@@ -123,15 +141,23 @@ def _said(messages: Iterable[Message], counter: TokenCounter, chars: int) -> int
 
 
 def _before(connection: Connection, batch: Batch) -> list[Message]:
-    """What was said before the batch in its first session, as far as a call may show it."""
+    """What was said before the batch in its first session, as far as a call may show
+    it.
+    """
     first = min(batch.items)
     session = message_queries.session_of(connection, first)
-    numbered = pending_messages.messages_before(connection, first, session, MESSAGES_BEFORE)
+    numbered = pending_messages.messages_before(
+        connection, first, session, MESSAGES_BEFORE
+    )
     return [message for _, message in numbered]
 
 
-def _first_calls(sizes: Sequence[_Size], stored: int, counter: TokenCounter) -> Iterator[_Calls]:
-    """The calls that read the batches, with what they show; earlier ones make records, too."""
+def _first_calls(
+    sizes: Sequence[_Size], stored: int, counter: TokenCounter
+) -> Iterator[_Calls]:
+    """The calls that read the batches, with what they show; earlier ones make records,
+    too.
+    """
     rules, answered = _rules(counter, "extract", Extraction), 0.0
     for size in sizes:
         in_view = min(size.records, stored + answered)
@@ -140,7 +166,9 @@ def _first_calls(sizes: Sequence[_Size], stored: int, counter: TokenCounter) -> 
         yield _Calls(1, rules + size.shown + in_view, told)
 
 
-def _second_calls(sizes: Sequence[_Size], counter: TokenCounter, settings: Settings) -> _Calls:
+def _second_calls(
+    sizes: Sequence[_Size], counter: TokenCounter, settings: Settings
+) -> _Calls:
     """Second calls show the new memories, the new messages, and further records."""
     count = ceil(SECOND_CALLS * len(sizes))
     told = sum(size.shown + OUTPUT_SHARE * size.people for size in sizes) / len(sizes)
@@ -153,8 +181,15 @@ def _rounds(sizes: Sequence[_Size], finds_causes: bool) -> list[_Calls]:
     """The calls for causes, topics and profile at the end."""
     records = max(1, ceil(sum(size.people for size in sizes) / MEMORY_TOKENS))
     topics = ceil(records / MAX_WAITING)
-    counts = ((int(finds_causes), CAUSAL_CALL), (topics, TOPICS_CALL), (1, PROFILE_CALL))
-    return [_Calls(count, count * given, count * answered) for count, (given, answered) in counts]
+    counts = (
+        (int(finds_causes), CAUSAL_CALL),
+        (topics, TOPICS_CALL),
+        (1, PROFILE_CALL),
+    )
+    return [
+        _Calls(count, count * given, count * answered)
+        for count, (given, answered) in counts
+    ]
 
 
 def _rules(counter: TokenCounter, prompt: str, schema: type[BaseModel]) -> int:

@@ -1,7 +1,8 @@
-"""The extraction graph: from a claimed batch of messages to records, edges, topics and a profile.
+"""The extraction graph: from a claimed batch of messages to records, edges, topics and
+a profile.
 
-A run reads one batch. Only a run that finds no batch due goes on to causes, topics and the profile,
-so that these are made once for a session or a flush.
+A run reads one batch. Only a run that finds no batch due goes on to causes, topics and
+the profile, so that these are made once for a session or a flush.
 """
 
 from collections.abc import Callable
@@ -39,8 +40,9 @@ def build(
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The graph that extracts one batch.
 
-    LangGraph leaves out of its drawings a subgraph that is compiled with `checkpointer=False`. So
-    this graph is compiled without that option, and only its `private` copy is run.
+    LangGraph leaves out of its drawings a subgraph that is compiled with
+    `checkpointer=False`. So this graph is compiled without that option, and only its
+    `private` copy is run.
     """
     builder = StateGraph(ExtractionState)
     for step in STEPS:
@@ -63,12 +65,16 @@ def build(
 def private(
     graph: CompiledStateGraph[Any, Any, Any, Any],
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The graph without checkpoints: messages never get into an application's saved state."""
+    """The graph without checkpoints: messages never get into an application's saved
+    state.
+    """
     return graph.copy({"checkpointer": False})
 
 
 def new_run(*, force: bool) -> ExtractionState:
-    """The state that a run starts from; by the unique name, no run takes another's batch."""
+    """The state that a run starts from; by the unique name, no run takes another's
+    batch.
+    """
     return {"force": force, "claimed_by": uuid4().hex, "failed": None}
 
 

@@ -1,7 +1,8 @@
 """causal: look for records that brought others about (ActMem 1.2, steps 5 and 6; 1.4).
 
-The model names pairs among the changed records and others of their clusters, a scorer rates them,
-and time alone decides which is the cause. A flush makes one such call, however long its backlog.
+The model names pairs among the changed records and others of their clusters, a scorer
+rates them, and time alone decides which is the cause. A flush makes one such call,
+however long its backlog.
 """
 
 from datetime import datetime
@@ -9,7 +10,12 @@ from typing import NamedTuple
 
 from langmem_graph.causal.scorers import NoScorer, Verdict, VerifierScorer
 from langmem_graph.extraction.plan_round import MIN_CHANGED
-from langmem_graph.extraction.state import Dependencies, ExtractionState, counts_of, usage_of
+from langmem_graph.extraction.state import (
+    Dependencies,
+    ExtractionState,
+    counts_of,
+    usage_of,
+)
 from langmem_graph.llm.answer_schemas import CausalPairs
 from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.retrieval.quoted_context import as_data
@@ -22,11 +28,14 @@ from langmem_graph.storage.record_writes import add_link
 from langmem_graph.storage.user_room import Room
 
 CHANGED_RECORDS, CLUSTER_RECORDS = 120, 30
-"""Changed records of the call, and others of their clusters, about 6,000 tokens; own figures. Of a
-longer backlog, causes are looked for among the newest records."""
+"""Changed records of the call, and others of their clusters, about 6,000 tokens; own
+figures. Of a longer backlog, causes are looked for among the newest records.
+"""
 THRESHOLDS = {"verifier": 0.5, "pmi": 0.8, "contrast": 0.01, "contrast+later": 0.19}
-"""What a score must exceed: a half verdict, ActMem's 0.8, and the 95th percentile of random pairs
-for the others (docs/causal.md). Calibrate on your own: `Settings.extraction.causal_floor`."""
+"""What a score must exceed: a half verdict, ActMem's 0.8, and the 95th percentile of
+random pairs for the others (docs/causal.md). Calibrate on your own:
+`Settings.extraction.causal_floor`.
+"""
 
 
 class _Candidates(NamedTuple):
@@ -37,7 +46,9 @@ class _Candidates(NamedTuple):
     last: int
 
 
-async def causal(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
+async def causal(
+    deps: Dependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
     """Look for causal edges, where enough records have changed since the last time."""
     if deps.causal is None:
         return {}
@@ -75,9 +86,13 @@ async def _ask(
     deps: Dependencies, candidates: _Candidates, usage: RunUsage
 ) -> dict[tuple[str, str], Verdict] | None:
     """The model's verdicts on pairs of record ids; None without an answer."""
-    aliases = {f"r{place}": record for place, record in enumerate(candidates.records, 1)}
+    aliases = {
+        f"r{place}": record for place, record in enumerate(candidates.records, 1)
+    }
     lines = [f"{a}: {r.said_at:%Y-%m-%d} {as_data(r.text)}" for a, r in aliases.items()]
-    answer = await deps.runner.ask(CausalPairs, load_prompt("causal"), "\n".join(lines), usage)
+    answer = await deps.runner.ask(
+        CausalPairs, load_prompt("causal"), "\n".join(lines), usage
+    )
     return None if answer is None else _verdicts(answer, aliases)
 
 
@@ -94,25 +109,34 @@ async def _link(
     texts = {record.record_id: record.text for record in candidates.records}
     scorer = deps.causal or NoScorer()
     if isinstance(scorer, VerifierScorer):
-        scorer = scorer.given({(texts[a], texts[b]): sure for (a, b), sure in verdicts.items()})
+        scorer = scorer.given(
+            {(texts[a], texts[b]): sure for (a, b), sure in verdicts.items()}
+        )
     scores = await scorer.ascore([(texts[a], texts[b]) for a, b in verdicts])
     floor = deps.services.settings.extraction.causal_floor
     if floor is None:
         floor = THRESHOLDS.get(scorer.name, 0.0)
     scored = zip(verdicts, scores, strict=True)
-    kept = [((numbers[a], numbers[b]), score) for (a, b), score in scored if score > floor]
+    kept = [
+        ((numbers[a], numbers[b]), score) for (a, b), score in scored if score > floor
+    ]
     await deps.services.in_room(user_id, lambda room: _write(room, kept, scorer.name))
     return len(kept)
 
 
-def _verdicts(answer: CausalPairs, aliases: dict[str, Record]) -> dict[tuple[str, str], Verdict]:
-    """The model's verdicts on pairs of record ids, the earlier record first; none that says no."""
+def _verdicts(
+    answer: CausalPairs, aliases: dict[str, Record]
+) -> dict[tuple[str, str], Verdict]:
+    """The model's verdicts on pairs of record ids, the earlier record first; none that
+    says no.
+    """
     verdicts: dict[tuple[str, str], Verdict] = {}
     for pair in answer.pairs:
         cause, effect = aliases.get(pair.cause), aliases.get(pair.effect)
         if cause is None or effect is None or cause is effect or pair.sure == "no":
             continue
-        first, second = sorted((cause, effect), key=_start_of)  # whatever the model says
+        # whatever the model says
+        first, second = sorted((cause, effect), key=_start_of)
         if verdicts.get((first.record_id, second.record_id)) != "yes":
             verdicts[first.record_id, second.record_id] = pair.sure
     return verdicts
@@ -125,11 +149,19 @@ def _start_of(record: Record) -> datetime:
 
 def _write(room: Room, kept: list[tuple[tuple[int, int], float]], scorer: str) -> None:
     with room.database.write_transaction() as connection:
-        active = record_queries.active(connection, {n for pair, _ in kept for n in pair})
+        active = record_queries.active(
+            connection, {n for pair, _ in kept for n in pair}
+        )
         for (cause, effect), score in kept:
             if {cause, effect} <= active:
                 add_link(
-                    connection, cause, effect, CAUSAL, weight=score, scorer=scorer, origin="round"
+                    connection,
+                    cause,
+                    effect,
+                    CAUSAL,
+                    weight=score,
+                    scorer=scorer,
+                    origin="round",
                 )
 
 

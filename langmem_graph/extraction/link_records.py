@@ -1,4 +1,5 @@
-"""link: new records join clusters and get semantic edges, without a model (ActMem 1.2, steps 3, 4).
+"""link: new records join clusters and get semantic edges, without a model (ActMem 1.2,
+steps 3, 4).
 
 Causal edges are looked for where a session or a flush has ended (`link_causally`).
 """
@@ -16,31 +17,44 @@ from langmem_graph.storage.tables_and_migrations import RECORDS
 from langmem_graph.storage.user_room import Room
 
 SAMPLE_RECORDS, MIN_SAMPLE = 200, 20
-"""Records whose pairs calibrate the thresholds; below the second number the defaults hold. Own."""
+"""Records whose pairs calibrate the thresholds; below the second number the defaults
+hold. Own.
+"""
 PERCENTILES = (97.0, 95.0)
-"""Of random pairs' cosines: to join a cluster, to get an edge. With them a cluster has 2 to 6
-records and a record 6 to 8 edges in LoCoMo's observations and in sets of our own; ActMem has 5."""
+"""Of random pairs' cosines: to join a cluster, to get an edge. With them a cluster has
+2 to 6 records and a record 6 to 8 edges in LoCoMo's observations and in sets of our
+own; ActMem has 5.
+"""
 MAX_EDGES = 8  # semantic edges that a new record gets at most; own figure
 
 
 class _Thresholds(NamedTuple):
-    """Cosines from which a record joins a cluster, and from which two records get an edge."""
+    """Cosines from which a record joins a cluster, and from which two records get an
+    edge.
+    """
 
     join: float
     edge: float
 
 
-DEFAULT_THRESHOLDS = _Thresholds(0.55, 0.5)  # for MiniLM; used in a memory with few records
+# for MiniLM; used in a memory with few records
+DEFAULT_THRESHOLDS = _Thresholds(0.55, 0.5)
 
 
-async def link(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
-    """Cluster the new records, and link each with those of its cluster that are most similar."""
+async def link(
+    deps: Dependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
+    """Cluster the new records, and link each with those of its cluster that are most
+    similar.
+    """
     settings = deps.services.settings
 
     def work(room: Room) -> ExtractionState:
         with room.database.write_transaction() as connection:
             new = record_queries.all_numbers(connection, cluster=None)
-            thresholds = _thresholds(connection, settings) if new else DEFAULT_THRESHOLDS
+            thresholds = (
+                _thresholds(connection, settings) if new else DEFAULT_THRESHOLDS
+            )
             clusters = graph_neighbours.all_clusters(connection)
             for n in new:
                 _join(connection, clusters, n, thresholds)
@@ -68,9 +82,13 @@ def _thresholds(connection: Connection, settings: Settings) -> _Thresholds:
 
 
 def _join(
-    connection: Connection, clusters: graph_neighbours.Clusters, n: int, thresholds: _Thresholds
+    connection: Connection,
+    clusters: graph_neighbours.Clusters,
+    n: int,
+    thresholds: _Thresholds,
 ) -> None:
-    """Let a record join the nearest cluster, or start one, and link it with the most similar there.
+    """Let a record join the nearest cluster, or start one, and link it with the most
+    similar there.
 
     A record that is not embedded yet is clustered with a later batch.
     """
@@ -81,7 +99,9 @@ def _join(
     place, cosine = clusters.nearest(vector)
     near = place if cosine >= thresholds.join else -1
     cluster = graph_neighbours.join(connection, clusters, near, n, vector)
-    others = [m for m in record_queries.all_numbers(connection, cluster=cluster) if m != n]
+    others = [
+        m for m in record_queries.all_numbers(connection, cluster=cluster) if m != n
+    ]
     rows = vector_rows.vectors_of(connection, others, RECORDS)
     if not len(rows):
         return

@@ -1,7 +1,8 @@
-"""plan_round: whether causes, topics and the profile are to be made now (NapMem 5.2, ActMem 1.4).
+"""plan_round: whether causes, topics and the profile are to be made now (NapMem 5.2,
+ActMem 1.4).
 
-They are made where a session or a flush has ended and enough has changed. What is due is read from
-the ledger: a round that a killed process has not finished is due again.
+They are made where a session or a flush has ended and enough has changed. What is due
+is read from the ledger: a round that a killed process has not finished is due again.
 """
 
 from sqlalchemy import Connection
@@ -13,13 +14,17 @@ from langmem_graph.runtime import StepRun
 from langmem_graph.storage import rounds
 from langmem_graph.storage.user_room import Room
 
-MIN_CHANGED = 3  # fewer changed records wait for the next round; own figure, as is the following
+# fewer changed records wait for the next round; own figure, as is the following
+MIN_CHANGED = 3
 MAX_WAITING = 200
-"""Changed records of one round of topics: about 8,000 tokens with their dates and states. With more
-than that, a round is due in a session that goes on."""
+"""Changed records of one round of topics: about 8,000 tokens with their dates and
+states. With more than that, a round is due in a session that goes on.
+"""
 
 
-async def plan_round(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
+async def plan_round(
+    deps: Dependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
     """Say whether a whole round is due, and whether a profile is owed to its tracks."""
     force = state.get("force", False)
 
@@ -28,14 +33,20 @@ async def plan_round(deps: Dependencies, state: ExtractionState, run: StepRun) -
             # a killed process may have written a track after the profile
             written = rounds.tracks_written(connection)
             owed = written != rounds.profile_seen(connection).tracks
-            owed = owed and shared_name(run.user) is None  # nobody's profile is in a shared room
-            return {"round_due": is_round_due(connection, force=force), "profile_owed": owed}
+            # nobody's profile is in a shared room
+            owed = owed and shared_name(run.user) is None
+            return {
+                "round_due": is_round_due(connection, force=force),
+                "profile_owed": owed,
+            }
 
     return await deps.services.in_known_room(run.user, work, {})
 
 
 def is_round_due(connection: Connection, *, force: bool) -> bool:
-    """Whether enough records wait, and the session that they are of has ended (always: `force`)."""
+    """Whether enough records wait, and the session that they are of has ended (always:
+    `force`).
+    """
     seen = rounds.topics_seen(connection)
     changed = [one.n for one in rounds.changed_since(connection, seen)]
     waiting = {*changed, *rounds.refused_records(connection)}

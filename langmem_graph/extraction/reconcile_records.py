@@ -1,10 +1,17 @@
-"""compare and reconcile: a second call, only where records may change that the first did not show.
+"""compare and reconcile: a second call, only where records may change that the first
+did not show.
 
-`compare` looks for what the first call asks for, and for active records near the new statements;
-where it did not show some, `reconcile` asks what changes in these (NapMem 5.2, Mem2ActBench 3.3).
+`compare` looks for what the first call asks for, and for active records near the new
+statements; where it did not show some, `reconcile` asks what changes in these (NapMem
+5.2, Mem2ActBench 3.3).
 """
 
-from langmem_graph.extraction.batch_view import about, draw_first_alias, read_lines, record_lines
+from langmem_graph.extraction.batch_view import (
+    about,
+    draw_first_alias,
+    read_lines,
+    record_lines,
+)
 from langmem_graph.extraction.extract_records import extract_prompt, read_changes
 from langmem_graph.extraction.records_in_view import unseen
 from langmem_graph.extraction.state import (
@@ -24,7 +31,9 @@ from langmem_graph.storage import record_queries
 from langmem_graph.storage.user_room import Room
 
 
-async def compare(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
+async def compare(
+    deps: Dependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
     """Find records that the first call did not show and that may change; no model."""
     candidates = [candidate for candidate in state.get("candidates", []) if candidate]
     seen = {n for n, _ in state["view"].records.values()}
@@ -36,28 +45,40 @@ async def compare(deps: Dependencies, state: ExtractionState, run: StepRun) -> E
     return {"unseen": await services.in_room(run.user, found)}
 
 
-async def reconcile(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
+async def reconcile(
+    deps: Dependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
     """Ask what the new statements change in the records found by `compare`."""
     usage = usage_of(state)
 
     def read(room: Room) -> dict[str, tuple[int, Record]]:
         found = room.database.read(
-            lambda connection: record_queries.records_by_number(connection, state["unseen"])
+            lambda connection: record_queries.records_by_number(
+                connection, state["unseen"]
+            )
         )
         numbered = [(n, found[n]) for n in state["unseen"] if n in found]
         start = draw_first_alias() if deps.first_alias is None else deps.first_alias
         return {f"n{i}": one for i, one in enumerate(numbered, start)}
 
     view = state["view"]
-    further = BatchView(view.messages, await deps.services.in_room(run.user, read), view.zone)
+    further = BatchView(
+        view.messages, await deps.services.in_room(run.user, read), view.zone
+    )
     chars = deps.services.settings.extraction.message_chars
     question = _question(further, state.get("candidates", []), chars)
-    answer = await deps.runner.ask(Reconciliation, extract_prompt("reconcile"), question, usage)
+    answer = await deps.runner.ask(
+        Reconciliation, extract_prompt("reconcile"), question, usage
+    )
     reasons: list[str] = []
     changes = _with_memories(answer.changes if answer else [], state, reasons)
     proposals = list(read_changes(changes, further, reasons))
     proposals = [*state.get("proposals", []), *proposals]
-    return {"proposals": proposals, "usage": usage, "counts": counts_of(state).plus(*reasons)}
+    return {
+        "proposals": proposals,
+        "usage": usage,
+        "counts": counts_of(state).plus(*reasons),
+    }
 
 
 def _with_memories(
@@ -66,15 +87,29 @@ def _with_memories(
     """The changes without those that name a memory which was not shown."""
     shown = {place for place, one in enumerate(state.get("candidates", [])) if one}
     unknown = [one for one in changes if one.by is not None and one.by not in shown]
-    reasons += [f"A change names a memory that was not shown: {one.by}" for one in unknown]
+    reasons += [
+        f"A change names a memory that was not shown: {one.by}" for one in unknown
+    ]
     return [one for one in changes if one not in unknown]
 
 
-def _question(view: BatchView, candidates: list[Candidate | None], message_chars: int) -> str:
+def _question(
+    view: BatchView, candidates: list[Candidate | None], message_chars: int
+) -> str:
     memories = [
-        f"{place}: ({about(one.memory.subject, one.memory.attribute)}) {as_data(one.memory.text)}"
+        (
+            f"{place}: ({about(one.memory.subject, one.memory.attribute)}) "
+            f"{as_data(one.memory.text)}"
+        )
         for place, one in enumerate(candidates)
         if one is not None
     ]
-    parts = ["Records:", *record_lines(view.records, view.zone), "New memories:", *memories]
-    return "\n".join([*parts, "Messages:", *read_lines(view, candidates, message_chars)])
+    parts = [
+        "Records:",
+        *record_lines(view.records, view.zone),
+        "New memories:",
+        *memories,
+    ]
+    return "\n".join(
+        [*parts, "Messages:", *read_lines(view, candidates, message_chars)]
+    )

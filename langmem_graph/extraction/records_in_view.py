@@ -1,8 +1,9 @@
 """Which older records a call shows, so that new messages can change them.
 
-Every message, and every sentence of the user's, is a query for records, by their own words and by
-those of the messages they were made of. What is of the same matter, the session's own records,
-coming appointments and instructions are added. `unseen` finds what was not shown (`reconcile`).
+Every message, and every sentence of the user's, is a query for records, by their own
+words and by those of the messages they were made of. What is of the same matter, the
+session's own records, coming appointments and instructions are added. `unseen` finds
+what was not shown (`reconcile`).
 """
 
 import re
@@ -22,25 +23,31 @@ from langmem_graph.settings import Settings
 from langmem_graph.storage import graph_neighbours, record_queries, vector_rows
 from langmem_graph.storage.tables_and_migrations import RECORDS
 
-TOKENS = 1_500  # of all records shown in a call, about; own figure, as are the following
+# of all records shown in a call, about; own figure, as are the following
+TOKENS = 1_500
 BYTES_PER_TOKEN, TOKENS_OF_LINE = 4, 15  # the second of a line without its text
 PER_QUERY, MAX_QUERIES, QUERY_CHARS = 8, 40, 400
 ORDINARY_BYTES = 8_000
-"""Of messages: a batch so many times longer is shown as many times more records, and looked up by
-as many times more queries. What is shown here saves a second call."""
+"""Of messages: a batch so many times longer is shown as many times more records, and
+looked up by as many times more queries. What is shown here saves a second call.
+"""
 SHORT_CHARS = 80  # a shorter message is looked up together with what was said before it
-MOST_SENTENCES, SHORTEST_SENTENCE = 6, 16  # of a message: the last ones, of so many bytes
+# of a message: the last ones, of so many bytes
+MOST_SENTENCES, SHORTEST_SENTENCE = 6, 16
 OF_SESSION, SAME_ATTRIBUTE, COMING, INSTRUCTIONS = 6, 3, 6, 4
 OF_MATTER = 10  # of one subject and attribute, the newest that are compared
 AHEAD = timedelta(days=60)
 RRF_K = 60
 NEAR_SHARE, FAR_BATCHES, SAMPLE, FEW = 0.85, 0.7, 200, 20
-"""A record is near a new statement where it is nearer than 85 of 100 records are to their nearest
-one, and than more for many statements, so that 70 of 100 batches of unrelated ones have no near
-record; measured on a sample of the user's own. With fewer than `FEW`, see `DEFAULT_NEAR`."""
+"""A record is near a new statement where it is nearer than 85 of 100 records are to
+their nearest one, and than more for many statements, so that 70 of 100 batches of
+unrelated ones have no near record; measured on a sample of the user's own. With fewer
+than `FEW`, see `DEFAULT_NEAR`.
+"""
 MEANT_SHARE = 0.5
-"""What the model asks for, or what shares its subject and attribute, needs to be nearer than half
-of the records are to their nearest one; with fewer than `FEW`, nothing."""
+"""What the model asks for, or what shares its subject and attribute, needs to be nearer
+than half of the records are to their nearest one; with fewer than `FEW`, nothing.
+"""
 DEFAULT_NEAR = 0.6  # for MiniLM; ours
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?;。！？])\s*|\n")
 
@@ -55,20 +62,26 @@ def records_in_view(
     queries = _queries(new, before, round(MAX_QUERIES * share))
     own_numbers = {n for n, _ in [*before, *new]}
     found = _by_search(search, connection, queries, own_numbers)
-    about = graph_neighbours.of_same_attribute(connection, found[:PER_QUERY], SAME_ATTRIBUTE)
+    about = graph_neighbours.of_same_attribute(
+        connection, found[:PER_QUERY], SAME_ATTRIBUTE
+    )
     own = graph_neighbours.made_from(connection, [n for n, _ in before], OF_SESSION)
     coming = _coming(connection, new[-1][1], settings) if new else []
     rules = record_queries.newest_instructions(connection, INSTRUCTIONS)
     wanted = list(dict.fromkeys([*own, *_alternating(found, about, coming, rules)]))
     holding = record_queries.current(connection, wanted)
-    records = record_queries.records_by_number(connection, [n for n in wanted if n in holding])
+    records = record_queries.records_by_number(
+        connection, [n for n in wanted if n in holding]
+    )
     numbered = [(n, records[n]) for n in wanted if n in records]
     most = round(settings.extraction.records_shown * share)
     kept = _fitting(numbered[:most], TOKENS * share)
     return sorted(kept, key=lambda one: (one[1].said_at, one[0]))
 
 
-def _fitting(numbered: Iterable[tuple[int, Record]], tokens: float) -> list[tuple[int, Record]]:
+def _fitting(
+    numbered: Iterable[tuple[int, Record]], tokens: float
+) -> list[tuple[int, Record]]:
     """The first records whose lines have about so many tokens together."""
     kept = list[tuple[int, Record]]()
     for n, record in numbered:
@@ -86,7 +99,9 @@ def share_of(messages: Iterable[Message]) -> float:
 
 
 def _queries(new: Numbered, before: Numbered, most: int) -> list[str]:
-    """One query for each message; the assistant's often name what the user only hints at."""
+    """One query for each message; the assistant's often name what the user only hints
+    at.
+    """
     queries, earlier = list[str](), before[-1][1].text if before else ""
     for _, message in new:
         said = message.text[-QUERY_CHARS:]
@@ -102,14 +117,21 @@ def _queries(new: Numbered, before: Numbered, most: int) -> list[str]:
 def _sentences(text: str) -> list[str]:
     """The last sentences of several; each may tell of another matter."""
     parts = [part.strip() for part in _END_OF_SENTENCE.split(text)]
-    long = [part[:QUERY_CHARS] for part in parts if len(part.encode()) >= SHORTEST_SENTENCE]
+    long = [
+        part[:QUERY_CHARS] for part in parts if len(part.encode()) >= SHORTEST_SENTENCE
+    ]
     return long[-MOST_SENTENCES:] if len(long) > 1 else []
 
 
 def _by_search(
-    search: UserSearch, connection: Connection, queries: Sequence[str], own: Collection[int]
+    search: UserSearch,
+    connection: Connection,
+    queries: Sequence[str],
+    own: Collection[int],
 ) -> list[int]:
-    """Records found by the queries, best first, by rank fusion; `own` messages are shown anyway."""
+    """Records found by the queries, best first, by rank fusion; `own` messages are
+    shown anyway.
+    """
     scores = dict[int, float]()
     for query in queries:
         hits, ranked = search_different(search, query, PER_QUERY + len(own))
@@ -130,37 +152,54 @@ def _alternating(found: list[int], *others: list[int]) -> Iterable[int]:
 
 
 def _coming(connection: Connection, last: Message, settings: Settings) -> list[int]:
-    """The next items of the schedule, the soonest first; of recurring ones every one."""
+    """The next items of the schedule, the soonest first; of recurring ones
+    every one.
+    """
     soonest = list[tuple[object, int]]()
     for row in record_queries.scheduled(connection, last.at):
         event = event_in(row.event, settings.time_zone) if row.is_active else None
         spans = occurrences(event, last.at, last.at + AHEAD, 1) if event else []
         soonest += [(spans[0][0], row.n)] if spans else []
-    return [n for _, n in sorted(soonest, key=lambda one: (str(one[0]), one[1]))[:COMING]]
+    return [
+        n for _, n in sorted(soonest, key=lambda one: (str(one[0]), one[1]))[:COMING]
+    ]
 
 
 def unseen(
-    search: UserSearch, candidates: Sequence[Candidate], look_for: Sequence[str], seen: set[int]
+    search: UserSearch,
+    candidates: Sequence[Candidate],
+    look_for: Sequence[str],
+    seen: set[int],
 ) -> list[int]:
-    """Active records that no call has shown and that new statements may change, at most 10.
+    """Active records that no call has shown and that new statements may change, at most
+    10.
 
-    First what is alike to what the model asks for, then what has a statement's subject and
-    attribute, and then what is nearer to one than this user's records mostly are to each other.
+    First what is alike to what the model asks for, then what has a statement's subject
+    and attribute, and then what is nearer to one than this user's records mostly are to
+    each other.
     """
     if not candidates and not look_for:
         return []
     texts = [candidate.memory.text for candidate in candidates]
     with search.room.database.read_transaction() as connection:
-        asked, told = (_best_cosines(search, connection, one) for one in (look_for, texts))
+        asked, told = (
+            _best_cosines(search, connection, one) for one in (look_for, texts)
+        )
         low, high = _levels(connection, len(texts))
-        same = [n for n in _of_same_matter(connection, candidates) if told.get(n, low) >= low]
+        same = [
+            n
+            for n in _of_same_matter(connection, candidates)
+            if told.get(n, low) >= low
+        ]
         near = [*_from(asked, low), *same, *_from(told, high)]
         holding = record_queries.current(connection, near)
     most = search.settings.extraction.records_reconciled
     return [n for n in dict.fromkeys(near) if n in holding and n not in seen][:most]
 
 
-def _of_same_matter(connection: Connection, candidates: Sequence[Candidate]) -> Iterable[int]:
+def _of_same_matter(
+    connection: Connection, candidates: Sequence[Candidate]
+) -> Iterable[int]:
     for memory in (candidate.memory for candidate in candidates):
         yield from graph_neighbours.of_attribute(
             connection, memory.subject, memory.attribute, OF_MATTER
@@ -171,7 +210,10 @@ def _best_cosines(
     search: UserSearch, connection: Connection, texts: Sequence[str]
 ) -> dict[int, float]:
     """How alike each record is to the most similar of the texts."""
-    blocks, best = list(vector_rows.all_vectors(connection, RECORDS)), dict[int, float]()
+    blocks, best = (
+        list(vector_rows.all_vectors(connection, RECORDS)),
+        dict[int, float](),
+    )
     for vector in map(search.vector, texts):
         if vector is not None:
             for n, cosine in best_cosines(blocks, vector).items():
@@ -181,11 +223,15 @@ def _best_cosines(
 
 def _from(cosines: dict[int, float], level: float) -> list[int]:
     """The records of at least this likeness, the nearest first."""
-    return sorted((n for n in cosines if cosines[n] >= level), key=lambda n: -cosines[n])
+    return sorted(
+        (n for n in cosines if cosines[n] >= level), key=lambda n: -cosines[n]
+    )
 
 
 def _levels(connection: Connection, statements: int) -> tuple[float, float]:
-    """The cosines from which a record may be meant and is near, by the user's own records."""
+    """The cosines from which a record may be meant and is near, by the user's own
+    records.
+    """
     numbers = record_queries.all_numbers(connection)
     step = max(1, len(numbers) // SAMPLE)
     matrix = vector_rows.vectors_of(connection, numbers, RECORDS).matrix

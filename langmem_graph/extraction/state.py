@@ -1,6 +1,7 @@
 """The private state of the extraction graph, and what its steps work with.
 
-All types here are frozen: a step returns new copies. What leaves the graph, leaves it as JSON.
+All types here are frozen: a step returns new copies. What leaves the graph, leaves it
+as JSON.
 """
 
 from dataclasses import dataclass
@@ -18,10 +19,13 @@ from langmem_graph.storage.memory_services import Services
 
 
 class Batch(BaseModel, frozen=True, extra="forbid"):
-    """Pending messages that are extracted together: of one session, or of several ended ones."""
+    """Pending messages that are extracted together: of one session, or of several ended
+    ones.
+    """
 
     items: tuple[int, ...]  # numbers of the messages, session by session; never empty
-    turns: int  # completed turns in it: messages of the user with the assistant's answer
+    # completed turns in it: messages of the user with the assistant's answer
+    turns: int
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class ShownMessage:
 
     n: int
     message: Message
-    is_new: bool  # False for what was said before the batch, which only helps to understand
+    # False for what was said before the batch, which only helps to understand
+    is_new: bool
 
 
 @dataclass(frozen=True)
@@ -38,26 +43,35 @@ class BatchView:
     """What one call shows to the model; only what was shown can be cited or changed."""
 
     messages: dict[str, ShownMessage]
-    records: dict[str, tuple[int, Record]]  # that the messages may change, with their numbers
+    # that the messages may change, with their numbers
+    records: dict[str, tuple[int, Record]]
     zone: str | None  # the time zone of the dates shown: that of the user's "tomorrow"
 
 
 class Candidate(BaseModel, frozen=True, extra="forbid"):
-    """A statement that the model proposes to remember, on its way to becoming a record."""
+    """A statement that the model proposes to remember, on its way to becoming a
+    record.
+    """
 
     memory: NewMemory  # as the model wrote it
     source_ns: list[int]  # numbers of the messages that it cites; never empty
     source_ids: list[str]  # ids of the same messages, in the same order
     said_at: datetime  # when the last of these messages was sent
-    event_time: dict[str, Any] | None = None  # as JSON; None without a usable day or time
+    # as JSON; None without a usable day or time
+    event_time: dict[str, Any] | None = None
     confirmation: Confirmation = "confirmed"
-    data: dict[str, Any] | None = None  # the application's form that it fills, by its name
+    # the application's form that it fills, by its name
+    data: dict[str, Any] | None = None
     values: list[dict[str, Any]] = Field(default_factory=list)
-    """Each value of the text with the words of the message it comes from; set by `verify`."""
+    """Each value of the text with the words of the message it comes from; set by
+    `verify`.
+    """
 
     def as_record(self) -> Record:
         """The record that it would become, without an id, for the checks of changes."""
-        at = dict.fromkeys(("said_at", "valid_from", "created_at", "updated_at"), self.said_at)
+        at = dict.fromkeys(
+            ("said_at", "valid_from", "created_at", "updated_at"), self.said_at
+        )
         return Record(
             record_id="",
             text=self.memory.text,
@@ -91,7 +105,9 @@ class Counts(ExtractionCounts):
     def __add__(self, other: "Counts") -> "Counts":
         """The sums of both, and the reasons of both."""
         names = type(self).model_fields
-        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names})
+        return Counts(
+            **{name: getattr(self, name) + getattr(other, name) for name in names}
+        )
 
     def plus(self, *reasons: str, **more: int) -> "Counts":
         """A copy with these reasons and, by name, these counts added."""
@@ -103,20 +119,27 @@ class ExtractionState(TypedDict, total=False):
     """The state of the extraction graph."""
 
     force: bool  # extract all pending messages, without waiting for a full batch
-    claimed_by: str  # the name under which this run claims messages; no other run has it
+    # the name under which this run claims messages; no other run has it
+    claimed_by: str
     batch: Batch | None  # None where nothing is due
     view: BatchView  # what the model was shown, in all calls of the batch together
-    candidates: list[Candidate | None]  # by place in the answer; None for one that is no use
-    proposals: list[Proposal]  # changes as proposed by the model; after `verify`, as carried out
-    look_for: list[str]  # what the messages change and no record tells that the first call showed
-    unseen: list[int]  # records near a candidate or `look_for` that the first call did not show
+    # by place in the answer; None for one that is no use
+    candidates: list[Candidate | None]
+    # changes as proposed by the model; after `verify`, as carried out
+    proposals: list[Proposal]
+    # what the messages change and no record tells that the first call showed
+    look_for: list[str]
+    # records near a candidate or `look_for` that the first call did not show
+    unseen: list[int]
     changed: list[int]  # records that are new or have changed
     usage: RunUsage
     counts: Counts
-    generation: str  # of the ledger at the claim: forgetting changes it, and then nothing is stored
+    # of the ledger at the claim: forgetting changes it, and then nothing is stored
+    generation: str
     round_due: bool
-    """Without a due batch: causes, topics and the profile are to be made now. The step that cannot
-    reach the model sets it to False."""
+    """Without a due batch: causes, topics and the profile are to be made now. The step
+    that cannot reach the model sets it to False.
+    """
     profile_owed: bool  # without a due batch: a track was written after the profile
     again: bool  # another run has more of the round to do
     failed: str | None  # the step that got no usable answer; the batch stays pending

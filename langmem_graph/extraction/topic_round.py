@@ -1,4 +1,6 @@
-"""What one round of topics reads from the ledger, and the text in which the model sees it."""
+"""What one round of topics reads from the ledger, and the text in which the model sees
+it.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,9 +33,12 @@ from langmem_graph.topics.track_and_profile_files import (
 )
 from langmem_graph.trust import FOREIGN
 
-MAX_NARRATIVES = 6  # tracks whose narrative one call shows; own figure, as are the following
-NEARLY_FULL = 1_500  # characters of a narrative from which the model is told how long it is
-VECTORS_OF_TRACK = 50  # of a track's evidence, the latest, whose mean says what it is about
+# tracks whose narrative one call shows; own figure, as are the following
+MAX_NARRATIVES = 6
+# characters of a narrative from which the model is told how long it is
+NEARLY_FULL = 1_500
+# of a track's evidence, the latest, whose mean says what it is about
+VECTORS_OF_TRACK = 50
 TAKEN_BACK = ("discarded", "hidden")
 _ENDED = {"ended": "ended", "cancels": "cancelled", "completes": "done"}
 _ENDED |= {"reschedules": "moved", "replaces": "replaced"}
@@ -43,7 +48,8 @@ _ENDED |= {"reschedules": "moved", "replaces": "replaced"}
 class StoredFiles:
     """The tracks and the profile, as they are stored."""
 
-    tracks: dict[str, TopicFile]  # by name, with the evidence that still counts; none without any
+    # by name, with the evidence that still counts; none without any
+    tracks: dict[str, TopicFile]
     names: frozenset[str]  # of the files of all tracks, those without evidence included
     profile: ProfileFile | None
     versions: dict[str, int]  # of the stored files, the index included
@@ -59,24 +65,31 @@ class TopicsRound:
     numbers: dict[str, int]  # by alias, the numbers of the records that have changed
     records: dict[int, Record]
     changes: Mapping[int, Sequence[RecordChange]]
-    narratives: list[str]  # names of the tracks whose narrative is shown, the nearest first
+    # names of the tracks whose narrative is shown, the nearest first
+    narratives: list[str]
     seen: int  # the checkpoint before the round
     last: int  # and after it
-    taken: Collection[int]  # numbers of the records of this round, also where nothing is told
-    refused: dict[int, int]  # records that wait since an edit was refused, and how often
+    # numbers of the records of this round, also where nothing is told
+    taken: Collection[int]
+    # records that wait since an edit was refused, and how often
+    refused: dict[int, int]
     rest: int  # how many changed records this round leaves for the next one
 
     @property
     def shown(self) -> ShownToModel:
         """What the model may build on."""
         ids = {alias: self.records[n].record_id for alias, n in self.numbers.items()}
-        taken_back = {r.record_id for r in self.records.values() if r.status in TAKEN_BACK}
+        taken_back = {
+            r.record_id for r in self.records.values() if r.status in TAKEN_BACK
+        }
         known = (self.files.known | set(ids.values())) - taken_back
         return ShownToModel(ids, frozenset(self.narratives), known)
 
 
 def stored_files(connection: Connection) -> StoredFiles:
-    """Read the tracks and the profile; a record that was taken back is no evidence any more."""
+    """Read the tracks and the profile; a record that was taken back is no evidence any
+    more.
+    """
     held = rounds.all_files(connection)
     stored = [parse(file.body) for name, file in held.items() if name != INDEX]
     tracks = [file for file in stored if isinstance(file, TopicFile)]
@@ -106,7 +119,9 @@ def read_round(room: Room) -> TopicsRound:
         changed = rounds.changed_since(connection, seen)
         refused = rounds.refused_records(connection)
         taken = changed[:MAX_WAITING]
-        numbers = list(dict.fromkeys([*(one.n for one in taken), *refused]))[:MAX_WAITING]
+        numbers = list(dict.fromkeys([*(one.n for one in taken), *refused]))[
+            :MAX_WAITING
+        ]
         records = record_queries.records_by_number(connection, numbers)
         cited = set(files.evidence.values())
         # a record that was taken back matters only to the tracks that tell it
@@ -133,7 +148,9 @@ def read_round(room: Room) -> TopicsRound:
 def may_be_stored(
     connection: Connection, seen: int, files: StoredFiles, state: ExtractionState
 ) -> bool:
-    """False where something was forgotten, or another run has stored files, since `seen`."""
+    """False where something was forgotten, or another run has stored files, since
+    `seen`.
+    """
     return (
         pending_messages.generation(connection) == state["generation"]
         and rounds.topics_seen(connection) == seen
@@ -146,25 +163,34 @@ def _nearest_tracks(
 ) -> list[str]:
     """Names of all tracks, those that the records belong to first.
 
-    A record belongs to a track that cites it, or what it replaced; else to one that cites records
-    of the same subject and attribute; else to one that is about something similar.
+    A record belongs to a track that cites it, or what it replaced; else to one that
+    cites records of the same subject and attribute; else to one that is about something
+    similar.
     """
     cited = {
         name: [files.evidence[record] for record in track.evidence]
         for name, track in files.tracks.items()
     }
     related = {
-        one for r in records.values() for one in (r.record_id, *r.supersedes, *r.superseded_by)
+        one
+        for r in records.values()
+        for one in (r.record_id, *r.supersedes, *r.superseded_by)
     }
     every = {n for numbers in cited.values() for n in numbers}
-    matter_of = record_queries.subjects_and_attributes(connection, every | records.keys())
+    matter_of = record_queries.subjects_and_attributes(
+        connection, every | records.keys()
+    )
     wanted = [matter_of[n] for n in records if n in matter_of]
     cosines = _cosines(connection, cited, list(records))
 
     def nearness(name: str) -> tuple[int, int, float]:
         matters = {matter_of[n] for n in cited[name] if n in matter_of}
         same = sum(one in matters for one in wanted)
-        return len(related.intersection(files.tracks[name].evidence)), same, cosines[name]
+        return (
+            len(related.intersection(files.tracks[name].evidence)),
+            same,
+            cosines[name],
+        )
 
     return sorted(files.tracks, key=nearness, reverse=True)
 
@@ -172,14 +198,20 @@ def _nearest_tracks(
 def _cosines(
     connection: Connection, cited: Mapping[str, list[int]], items: Collection[int]
 ) -> dict[str, float]:
-    """For each track, how similar the most similar of these records is to its evidence."""
+    """For each track, how similar the most similar of these records is to its
+    evidence.
+    """
     new = vector_rows.vectors_of(connection, items, RECORDS).matrix
     cosines = dict.fromkeys(cited, 0.0)
     for name, numbers in cited.items():
-        rows = vector_rows.vectors_of(connection, numbers[-VECTORS_OF_TRACK:], RECORDS).matrix
+        rows = vector_rows.vectors_of(
+            connection, numbers[-VECTORS_OF_TRACK:], RECORDS
+        ).matrix
         if len(new) and len(rows):
             mean = rows.sum(axis=0)
-            cosines[name] = float((new @ mean).max() / max(float(np.linalg.norm(mean)), 1e-9))
+            cosines[name] = float(
+                (new @ mean).max() / max(float(np.linalg.norm(mean)), 1e-9)
+            )
     return cosines
 
 
@@ -194,7 +226,9 @@ def round_question(begun: TopicsRound, zone: str | None) -> str:
         record, changes = begun.records[n], begun.changes.get(n, ())
         state = _state(record, changes, n in cited, aliases, zone)
         lines.append(f"{alias}: {_record_line(record, zone)} - {state}")
-    return "\n".join(["Tracks:", *(tracks or ["- none"]), *narratives, "Changed records:", *lines])
+    return "\n".join(
+        ["Tracks:", *(tracks or ["- none"]), *narratives, "Changed records:", *lines]
+    )
 
 
 def track_line(track: TopicFile) -> str:
@@ -211,7 +245,10 @@ def _narrative(track: TopicFile) -> str:
 def _record_line(record: Record, zone: str | None) -> str:
     draft = "; only considered" if record.confirmation == "draft" else ""
     draft += f"; from: {record.origin}" if record.origin in FOREIGN else ""
-    matter, said = about(record.subject, record.attribute), record.said_at.astimezone(zone_of(zone))
+    matter, said = (
+        about(record.subject, record.attribute),
+        record.said_at.astimezone(zone_of(zone)),
+    )
     return f"{said:%Y-%m-%d} ({record.kind}; {matter}{draft}) {as_data(record.text)}"
 
 
@@ -238,11 +275,19 @@ def _state(
     return f"no longer holds{day}: {how}{newer}{quote}"
 
 
-def _newer(record: Record, change: RecordChange | None, aliases: Mapping[str, str]) -> str:
+def _newer(
+    record: Record, change: RecordChange | None, aliases: Mapping[str, str]
+) -> str:
     """What took the record's place: its alias where it is shown, else its text."""
-    successor = (change.by_record_id if change else None) or next(iter(record.superseded_by), None)
+    successor = (change.by_record_id if change else None) or next(
+        iter(record.superseded_by), None
+    )
     if successor is None:
         return ""
     if successor in aliases:
         return f" by {aliases[successor]}"
-    return f" by {as_data(change.by_text)}" if change and change.by_text else " by another record"
+    return (
+        f" by {as_data(change.by_text)}"
+        if change and change.by_text
+        else " by another record"
+    )

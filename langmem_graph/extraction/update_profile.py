@@ -1,7 +1,7 @@
 """profile: say who the user is, in at most 2,000 characters (NapMem 5.2).
 
-It is written anew from the old one, the tracks and the lasting records, once in a round and only
-where one of these has changed. An unusable answer leaves it as it is.
+It is written anew from the old one, the tracks and the lasting records, once in a round
+and only where one of these has changed. An unusable answer leaves it as it is.
 """
 
 from dataclasses import dataclass, replace
@@ -39,9 +39,12 @@ from langmem_graph.topics.track_and_profile_files import (
 )
 from langmem_graph.trust import FOREIGN
 
-MAX_LASTING = 40  # lasting records that are shown, the newest; own figure, as are the following
-MAX_NARRATIVES = 8  # changed tracks whose whole narrative is shown: those that changed last
-MAX_FAILURES = 3  # after so many unusable answers it stays as it is until something changes again
+# lasting records that are shown, the newest; own figure, as are the following
+MAX_LASTING = 40
+# changed tracks whose whole narrative is shown: those that changed last
+MAX_NARRATIVES = 8
+# after so many unusable answers it stays as it is until something changes again
+MAX_FAILURES = 3
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,16 @@ class ProfileRound:
 
     files: StoredFiles
     changed: list[str]  # names of the tracks that changed since the profile was written
-    lasting: list[Record]  # that hold now and say what the user is like or wants, oldest first
+    # that hold now and say what the user is like or wants, oldest first
+    lasting: list[Record]
     topics_seen: int
     before: ProfileSeen
     now: ProfileSeen  # what the ledger will note once the profile is written
 
 
-async def profile(deps: Dependencies, state: ExtractionState, run: StepRun) -> ExtractionState:
+async def profile(
+    deps: Dependencies, state: ExtractionState, run: StepRun
+) -> ExtractionState:
     """Write the profile anew, where a track or a lasting record has changed."""
     services, usage = deps.services, usage_of(state)
     if shared_name(run.user) is not None:  # of several users there is no profile
@@ -66,19 +72,26 @@ async def profile(deps: Dependencies, state: ExtractionState, run: StepRun) -> E
     begun = await services.in_room(run.user, _read_round)
     if begun is None:
         return {}
-    prompt, question = load_prompt("profile"), _question(begun, services.settings.time_zone)
+    prompt, question = (
+        load_prompt("profile"),
+        _question(begun, services.settings.time_zone),
+    )
     unreachable = usage.unreachable
     answer = await deps.runner.ask(
         ProfileText, prompt, question, usage, lambda answer: _problem(begun, answer)
     )
     if answer is not None or usage.unreachable == unreachable:
         written = _profile(begun, answer) if answer else None
-        await services.in_room(run.user, lambda room: _finish(room, begun, written, state))
+        await services.in_room(
+            run.user, lambda room: _finish(room, begun, written, state)
+        )
     return {"usage": usage}
 
 
 def _read_round(room: Room) -> ProfileRound | None:
-    """Read what the profile is written from, in one transaction; None where nothing has changed."""
+    """Read what the profile is written from, in one transaction; None where nothing has
+    changed.
+    """
     with room.database.read_transaction() as connection:
         before = rounds.profile_seen(connection)
         written = rounds.tracks_written(connection)
@@ -87,10 +100,14 @@ def _read_round(room: Room) -> ProfileRound | None:
         if written == before.tracks and not many:
             return None
         files = stored_files(connection)
-        rewritten = {name for name, at in written.items() if before.tracks.get(name) != at}
+        rewritten = {
+            name for name, at in written.items() if before.tracks.get(name) != at
+        }
         return ProfileRound(
             files=files,
-            changed=[n for n, track in files.tracks.items() if file_name(track) in rewritten],
+            changed=[
+                n for n, track in files.tracks.items() if file_name(track) in rewritten
+            ],
             lasting=_lasting(connection),
             topics_seen=rounds.topics_seen(connection),
             before=before,
@@ -108,7 +125,9 @@ def _lasting(connection: Connection) -> list[Record]:
 
 
 def is_settled(record: Record) -> bool:
-    """Whether it may be told as what the user is like: no draft, and no tool's or import's word."""
+    """Whether it may be told as what the user is like: no draft, and no tool's or
+    import's word.
+    """
     return record.confirmation != "draft" and record.origin not in FOREIGN
 
 
@@ -120,8 +139,13 @@ def _question(begun: ProfileRound, zone: str | None) -> str:
     tracks = list[str]()
     for track in begun.files.tracks.values():
         is_told = track.name in narratives
-        tracks.append(track_line(track) + (f"\n    {indented(track.narrative)}" if is_told else ""))
-    lasting = [f"- {r.said_at:%Y-%m-%d} ({r.kind}) {as_data(r.text)}" for r in begun.lasting]
+        tracks.append(
+            track_line(track)
+            + (f"\n    {indented(track.narrative)}" if is_told else "")
+        )
+    lasting = [
+        f"- {r.said_at:%Y-%m-%d} ({r.kind}) {as_data(r.text)}" for r in begun.lasting
+    ]
     return "\n".join(
         [
             f"Today: {today:%A %Y-%m-%d}",
@@ -135,7 +159,9 @@ def _question(begun: ProfileRound, zone: str | None) -> str:
 def _profile(begun: ProfileRound, answer: ProfileText) -> ProfileFile:
     return ProfileFile(
         text=answer.text,
-        topics=[name for name in dict.fromkeys(answer.topics) if name in begun.files.tracks],
+        topics=[
+            name for name in dict.fromkeys(answer.topics) if name in begun.files.tracks
+        ],
         version=begun.files.profile.version + 1 if begun.files.profile else 1,
         updated_at=datetime.now(UTC),
     )

@@ -1,7 +1,9 @@
-"""Whether words of the user's bear out what a model wrote by a tool, as far as code can know.
+"""Whether words of the user's bear out what a model wrote by a tool, as far as code can
+know.
 
-The model may be obeying a text that a tool gave it. So the quote must stand in a message of the
-user's own in the same conversation, after which no tool or import has said anything.
+The model may be obeying a text that a tool gave it. So the quote must stand in a
+message of the user's own in the same conversation, after which no tool or import has
+said anything.
 """
 
 from collections.abc import Mapping
@@ -29,12 +31,15 @@ def bearing_out(
     instead: str = "",
     since: datetime | None = None,
 ) -> str | None:
-    """The id of the user's message that holds the quote and may carry the sentence `text`.
+    """The id of the user's message that holds the quote and may carry the sentence
+    `text`.
 
-    It has the metadata `about`, was said no earlier than `since`, and it, the day on which it was
-    said or the corrected sentence (`instead`) has each number of the text.
+    It has the metadata `about`, was said no earlier than `since`, and it, the day on
+    which it was said or the corrected sentence (`instead`) has each number of the text.
     """
-    for message in reversed(message_queries.latest_messages(connection, DEPTH, session_id)):
+    for message in reversed(
+        message_queries.latest_messages(connection, DEPTH, session_id)
+    ):
         if message.origin in ("tool", "import") and message.role != "system":
             return None
         if _is_the_users(message, quote) and (since is None or message.at >= since):

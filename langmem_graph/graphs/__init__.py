@@ -1,7 +1,8 @@
 """Memory as LangGraph nodes and as whole graphs.
 
 Nodes: `create_recall_node` before the model call, `create_write_node` after it. Graphs:
-`create_recall_graph`, `create_write_graph`, `create_goal_graph` and `create_grounding_graph`.
+`create_recall_graph`, `create_write_graph`, `create_goal_graph` and
+`create_grounding_graph`.
 """
 
 from langmem_graph.graphs.goal_graph import create_goal_graph

@@ -1,7 +1,8 @@
-"""A conversation's messages: the question in them, the place for recalled text, what is stored.
+"""A conversation's messages: the question in them, the place for recalled text, what is
+stored.
 
-Recalled text and summaries made by a middleware are told apart from what was really said, so that
-they are never taken for the user's question, quoted, or stored.
+Recalled text and summaries made by a middleware are told apart from what was really
+said, so that they are never taken for the user's question, quoted, or stored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,10 +23,14 @@ from langmem_graph.messages import UNNAMED, text_of
 from langmem_graph.retrieval.quoted_context import NOTED, OPENING
 
 MARK = {"langmem_graph": "recalled"}
-"""Marks recalled text: in `additional_kwargs` of a message, in the artifact of a tool's answer."""
+"""Marks recalled text: in `additional_kwargs` of a message, in the artifact of a tool's
+answer.
+"""
 IN_VIEW = 10
-"""So many newest messages count as seen by the model, and are not quoted to it again. Not all do:
-applications trim long conversations, and memory must then bring the beginning back."""
+"""So many newest messages count as seen by the model, and are not quoted to it again.
+Not all do: applications trim long conversations, and memory must then bring the
+beginning back.
+"""
 
 
 def messages_in(state: Any, key: str = "messages") -> list[BaseMessage]:
@@ -42,31 +47,53 @@ def messages_in(state: Any, key: str = "messages") -> list[BaseMessage]:
     try:
         return convert_to_messages(value)
     except (ValueError, TypeError, NotImplementedError) as error:
-        raise InvalidInputError(f"The state's {key!r} holds no messages: {error}") from error
+        raise InvalidInputError(
+            f"The state's {key!r} holds no messages: {error}"
+        ) from error
 
 
 def value_in(state: Any, key: str) -> Any:
-    """A value of a graph's state, whatever the state's class; None where it is not there."""
+    """A value of a graph's state, whatever the state's class; None where it is not
+    there.
+    """
     return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
 
 
 def was_said(message: BaseMessage) -> bool:
-    """False for recalled text and for summaries with which a middleware replaced messages."""
-    if isinstance(message, ToolMessage):  # a client may have dropped the mark of memory's answer
+    """False for recalled text and for summaries with which a middleware replaced
+    messages.
+    """
+    # a client may have dropped the mark of memory's answer
+    if isinstance(message, ToolMessage):
         artifact = message.artifact if isinstance(message.artifact, Mapping) else {}
-        return not (artifact.items() >= MARK.items() or str(message.text).startswith(OPENING))
+        return not (
+            artifact.items() >= MARK.items() or str(message.text).startswith(OPENING)
+        )
     extra = message.additional_kwargs
-    return extra.get("lc_source") != "summarization" and not extra.items() >= MARK.items()
+    return (
+        extra.get("lc_source") != "summarization" and not extra.items() >= MARK.items()
+    )
 
 
 def worth_keeping(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """The messages to store: what was said, without calls of memory's own tools; each with an id.
+    """The messages to store: what was said, without calls of memory's own tools; each
+    with an id.
 
     A tool's answer is kept without the note that the middleware added to it.
     """
-    answers = {m.tool_call_id for m in messages if isinstance(m, ToolMessage) and not was_said(m)}
-    kept = [_without_note(m) for m in messages if was_said(m) and not _calls_memory(m, answers)]
-    return [m if m.id else m.model_copy(update={"id": f"{UNNAMED}{uuid4()}"}) for m in kept]
+    answers = {
+        m.tool_call_id
+        for m in messages
+        if isinstance(m, ToolMessage) and not was_said(m)
+    }
+    kept = [
+        _without_note(m)
+        for m in messages
+        if was_said(m) and not _calls_memory(m, answers)
+    ]
+    return [
+        m if m.id else m.model_copy(update={"id": f"{UNNAMED}{uuid4()}"}) for m in kept
+    ]
 
 
 def _without_note(message: BaseMessage) -> BaseMessage:
@@ -80,19 +107,27 @@ def _without_note(message: BaseMessage) -> BaseMessage:
 
 def _calls_memory(message: BaseMessage, answers: set[str]) -> bool:
     """True for calls without text beside them that memory tools alone have answered."""
-    if not isinstance(message, AIMessage) or not message.tool_calls or message.text.strip():
+    if (
+        not isinstance(message, AIMessage)
+        or not message.tool_calls
+        or message.text.strip()
+    ):
         return False
     return all(call["id"] in answers for call in message.tool_calls)
 
 
 def question_in(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-    """The question: the user's last consecutive messages; empty where there are none."""
+    """The question: the user's last consecutive messages; empty where there are
+    none.
+    """
     start, end = question_span(messages)
     return messages[start:end]
 
 
 def question_span(messages: Sequence[BaseMessage]) -> tuple[int, int]:
-    """Start and end of the question; both the number of messages where there is none."""
+    """Start and end of the question; both the number of messages where there is
+    none.
+    """
     said = [isinstance(m, HumanMessage) and was_said(m) for m in messages]
     start = end = len(said) - said[::-1].index(True) if any(said) else len(said)
     while start and said[start - 1]:
@@ -106,15 +141,18 @@ def query_of(messages: Sequence[BaseMessage]) -> str:
 
 
 def question_key(messages: Sequence[BaseMessage]) -> str:
-    """A key of the question, by which its recalled text is kept apart from that of others."""
+    """A key of the question, by which its recalled text is kept apart from that of
+    others.
+    """
     return "\n".join(m.id or text_of(m) for m in question_in(messages))
 
 
 def in_view(messages: Sequence[BaseMessage]) -> list[str]:
-    """Ids and texts of messages that the model sees anyway: the question and the newest ones.
+    """Ids and texts of messages that the model sees anyway: the question and the newest
+    ones.
 
-    A short id, such as `1`, may be that of another conversation's message: it serves where there is
-    no text.
+    A short id, such as `1`, may be that of another conversation's message: it serves
+    where there is no text.
     """
     seen = [m for m in (*question_in(messages), *messages[-IN_VIEW:]) if was_said(m)]
     named = [(m.id or "", text_of(m)) for m in seen]
@@ -131,7 +169,8 @@ def is_answered(messages: Sequence[BaseMessage]) -> bool:
 def place(messages: Sequence[BaseMessage], context: str) -> list[BaseMessage]:
     """The messages for a model, with the recalled text before the question.
 
-    A tool call and its results stay together. Without a context or a question nothing is placed.
+    A tool call and its results stay together. Without a context or a question nothing
+    is placed.
     """
     start, _ = question_span(messages)
     if not context or start == len(messages):
@@ -142,8 +181,12 @@ def place(messages: Sequence[BaseMessage], context: str) -> list[BaseMessage]:
 
 
 def _before_open_calls(messages: Sequence[BaseMessage], position: int) -> int:
-    """The position, or that of the first tool call before it whose result comes after it."""
-    answered = {m.tool_call_id for m in messages[position:] if isinstance(m, ToolMessage)}
+    """The position, or that of the first tool call before it whose result comes after
+    it.
+    """
+    answered = {
+        m.tool_call_id for m in messages[position:] if isinstance(m, ToolMessage)
+    }
     for index, message in enumerate(messages[:position]):
         calls = message.tool_calls if isinstance(message, AIMessage) else []
         if any(call["id"] in answered for call in calls):

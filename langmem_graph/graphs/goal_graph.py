@@ -26,31 +26,40 @@ from langmem_graph.settings import Settings
 from langmem_graph.threads import in_thread
 
 SearchFunction = Callable[[str, int], Sequence[Any] | Awaitable[Sequence[Any]]]
-"""Takes a query and how many; gives texts, dicts with `text`, or LangChain documents."""
+"""Takes a query and how many; gives texts, dicts with `text`, or LangChain
+documents.
+"""
 _log = logging.getLogger(__name__)
 _TEXTS = ("text", "page_content", "content")
 _DATES = ("at", "date", "timestamp", "created_at")
 
 
 def create_goal_graph(
-    retriever: BaseRetriever | SearchFunction, *, model: Any, settings: Settings | None = None
+    retriever: BaseRetriever | SearchFunction,
+    *,
+    model: Any,
+    settings: Settings | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The goal loop alone, over any retriever: `plan, further, retrieve, unify, refine`.
+    """The goal loop alone, over any retriever: `plan, further, retrieve, unify,
+    refine`.
 
-    Its input is `{"query": "…"}`, and optionally `now` (ISO time) and `recalled` (facts found
-    already). Its output has `proof` (subgoals, bindings, facts, conflicts, status), `usage` and
-    `trace`. It works under `invoke`, `ainvoke`, `stream` and `astream`.
+    Its input is `{"query": "…"}`, and optionally `now` (ISO time) and `recalled` (facts
+    found already). Its output has `proof` (subgoals, bindings, facts, conflicts,
+    status), `usage` and `trace`. It works under `invoke`, `ainvoke`, `stream` and
+    `astream`.
 
     Examples:
         ```python
         goals = create_goal_graph(retriever, model="openai:gpt-4o-mini")
-        proof = goals.invoke({"query": "What gift did my brother's wife like?"})["proof"]
+        result = goals.invoke({"query": "What gift did my brother's wife like?"})
+        proof = result["proof"]
         print(proof["status"], proof["bindings"])
         ```
 
     Args:
-        retriever: any LangChain retriever, or a function of a query and a number, sync or async,
-            that gives texts, dicts with `text` (and `id`, `at`), or documents, best first.
+        retriever: any LangChain retriever, or a function of a query and a number, sync
+            or async, that gives texts, dicts with `text` (and `id`, `at`), or
+            documents, best first.
         model: a chat model, or a name that `init_chat_model` takes.
         settings: `Settings.reasoning`: depth, breadth, subgoals, facts and the budget
             `max_calls`, `max_tokens`, `seconds`, among others.
@@ -60,7 +69,8 @@ def create_goal_graph(
     """
     if not isinstance(retriever, BaseRetriever) and not callable(retriever):
         raise InvalidInputError(
-            "create_goal_graph takes a LangChain retriever or a function search(query, k), not "
+            "create_goal_graph takes a LangChain retriever or a function "
+            "search(query, k), not "
             f"{type(retriever).__name__}."
         )
     if not isinstance(retriever, BaseRetriever):
@@ -73,7 +83,9 @@ def create_goal_graph(
 
 
 def _check_arguments(search: SearchFunction) -> None:
-    """Checked here, since the loop takes a search that fails for one that finds nothing."""
+    """Checked here, since the loop takes a search that fails for one that finds
+    nothing.
+    """
     try:
         inspect.signature(search).bind("query", 1)
     except TypeError as error:
@@ -86,11 +98,15 @@ def _check_arguments(search: SearchFunction) -> None:
 
 @dataclass(frozen=True)
 class _Retriever:
-    """An application's retriever, as the loop looks things up; texts are compared by spelling."""
+    """An application's retriever, as the loop looks things up; texts are compared by
+    spelling.
+    """
 
     given: BaseRetriever | SearchFunction
 
-    async def search(self, query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
+    async def search(
+        self, query: str, k: int, relation: Relation, run: StepRun
+    ) -> list[Fact]:
         results: Any
         if isinstance(self.given, BaseRetriever):
             results = await self.given.ainvoke(query, run.config)
@@ -100,25 +116,35 @@ class _Retriever:
         is_single = isinstance(results, str | Mapping | Document | Fact)
         return _facts([results] if is_single else list(results or []))[:k]
 
-    async def near(self, sentences: Sequence[str], k: int, run: StepRun) -> list[list[Fact]]:
-        return [await self.search(sentence, k, "semantic", run) for sentence in sentences]
+    async def near(
+        self, sentences: Sequence[str], k: int, run: StepRun
+    ) -> list[list[Fact]]:
+        return [
+            await self.search(sentence, k, "semantic", run) for sentence in sentences
+        ]
 
     async def likeness(self, text: str, others: Sequence[str], run: StepRun) -> float:
         return spelling(text, others)
 
 
 def _facts(results: Sequence[Any]) -> list[Fact]:
-    """Search results as facts; those without a text are left out, and equal ids are told apart."""
+    """Search results as facts; those without a text are left out, and equal ids are
+    told apart.
+    """
     facts: dict[str, Fact] = {}
     for result in results:
         fact = result if isinstance(result, Fact) else _fact(result)
         if not fact.text.strip():
-            _log.warning("a search result without a text is left out: %s", type(result).__name__)
+            _log.warning(
+                "a search result without a text is left out: %s", type(result).__name__
+            )
             continue
         fact_id = fact.id
         if fact_id in facts and facts[fact_id].text != fact.text:
             fact_id = f"{fact_id}#{_hash(fact.text)}"
-        facts[fact_id] = fact.model_copy(update={"id": fact_id, "text": fact.text[:LONGEST]})
+        facts[fact_id] = fact.model_copy(
+            update={"id": fact_id, "text": fact.text[:LONGEST]}
+        )
     return list(facts.values())
 
 
@@ -130,7 +156,9 @@ def _fact(result: Any) -> Fact:
         fields = dict(result)
     else:
         fields = {"text": result if isinstance(result, str) else ""}
-    text = next((fields[name] for name in _TEXTS if isinstance(fields.get(name), str)), "")
+    text = next(
+        (fields[name] for name in _TEXTS if isinstance(fields.get(name), str)), ""
+    )
     return Fact(id=str(fields.get("id") or _hash(text)), text=text, at=_time_of(fields))
 
 
@@ -141,6 +169,7 @@ def _hash(text: str) -> str:
 
 def _time_of(fields: Mapping[str, Any]) -> Any:
     for name in _DATES:
-        with suppress(InvalidInputError):  # another store's own form of a date: go without
+        # another store's own form of a date: go without
+        with suppress(InvalidInputError):
             return to_utc(fields.get(name))
     return None

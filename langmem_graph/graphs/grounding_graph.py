@@ -1,4 +1,6 @@
-"""`create_grounding_graph`: fill the arguments of a tool call from memory, as a graph."""
+"""`create_grounding_graph`: fill the arguments of a tool call from memory, as a
+graph.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,14 +17,20 @@ from langmem_graph.graphs.nodes import UserContext
 from langmem_graph.graphs.turn_memory import pipelines_of, read_with
 from langmem_graph.graphs.user_identity import UserId, user_of
 from langmem_graph.grounding import graph
-from langmem_graph.grounding.graph import checked_options, grounding_dependencies, grounding_request
+from langmem_graph.grounding.graph import (
+    checked_options,
+    grounding_dependencies,
+    grounding_request,
+)
 from langmem_graph.grounding.state import JSON, GroundingState, Policy
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import Origin
 
 
 class GroundingInput(TypedDict, total=False):
-    """A request and the tools, as JSON: OpenAI functions, or JSON schemas with a title."""
+    """A request and the tools, as JSON: OpenAI functions, or JSON schemas with
+    a title.
+    """
 
     messages: Annotated[list[AnyMessage], add_messages]
     """The conversation, whose last human message is the request; or:"""
@@ -52,11 +60,13 @@ def create_grounding_graph(
     where: Where | None = None,
     shared: Sequence[str | int] = (),
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """A graph that fills a tool call: `select_tool, retrieve_slots, fill, verify, decide`.
+    """A graph that fills a tool call: `select_tool, retrieve_slots, fill, verify,
+    decide`.
 
-    Its output `call` has the tool's name, schema-valid arguments, for each its grounding (explicit,
-    derived, inferred or default; record and message ids; the quoted words), what is only offered,
-    what is missing and warnings. One or two model calls.
+    Its output `call` has the tool's name, schema-valid arguments, for each its
+    grounding (explicit, derived, inferred or default; record and message ids; the
+    quoted words), what is only offered, what is missing and warnings. One or two model
+    calls.
 
     Args:
         memory: where to look; opened with a model.
@@ -66,7 +76,8 @@ def create_grounding_graph(
         shared: fill it from these shared rooms too; as for `create_recall_graph`.
 
     Raises:
-        InvalidInputError: the memory has no model, or a tool or the policy cannot be used.
+        InvalidInputError: the memory has no model, or a tool or the policy cannot be
+            used.
     """
     pipelines = pipelines_of(memory, "create_grounding_graph")
     options = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}

@@ -1,4 +1,6 @@
-"""`create_recall_graph`: reasoning over memory as a graph, to be served or to be a subgraph."""
+"""`create_recall_graph`: reasoning over memory as a graph, to be served or to be a
+subgraph.
+"""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -35,7 +37,9 @@ class AnsweredInput(TypedDict, total=False):
 
 
 class RecallOutput(TypedDict, total=False):
-    """The context, which `with_memory(state)` places before the question, and the `Recall`."""
+    """The context, which `with_memory(state)` places before the question, and the
+    `Recall`.
+    """
 
     memory_context: Annotated[str, latest]
     memory_question: Annotated[str, latest]
@@ -74,11 +78,12 @@ def create_recall_graph(
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A graph that recalls by reasoning.
 
-    Its steps are `route, first_lookup, goals, counterfactual, conflicts, context, answer`. `goals`
-    is a subgraph that chains backwards over memory (Goal-Mem). `counterfactual` looks for risks
-    (ActMem); a conditional edge leads to it, for acts and where the plan was not sure. The output
-    has `memory_context` for the model's node and `memory_recall`, the whole outcome. Use it as a
-    node of your graph or on its own, under `invoke`, `ainvoke`, `stream` and `astream`; with
+    Its steps are `route, first_lookup, goals, counterfactual, conflicts, context,
+    answer`. `goals` is a subgraph that chains backwards over memory (Goal-Mem).
+    `counterfactual` looks for risks (ActMem); a conditional edge leads to it, for acts
+    and where the plan was not sure. The output has `memory_context` for the model's
+    node and `memory_recall`, the whole outcome. Use it as a node of your graph or on
+    its own, under `invoke`, `ainvoke`, `stream` and `astream`; with
     `stream_mode="custom", subgraphs=True` every step can be watched.
 
     Args:
@@ -86,12 +91,13 @@ def create_recall_graph(
         mode: `auto`, `reason`, or `fast` for comparison.
         answer: also answer, from the facts shown alone, as an AI message.
         user_id: as for `create_recall_node`.
-        k: facts of the first look-up, default `Settings.context.k`; where a model is asked at least
-            `Settings.reasoning.plan_facts`.
+        k: facts of the first look-up, default `Settings.context.k`; where a model is
+            asked at least `Settings.reasoning.plan_facts`.
         max_tokens: budget of the context; default `Settings.context.max_tokens`.
         fail_closed: raise when memory fails, instead of going on without it.
-        show_loop: let LangGraph Studio draw the steps, those of the loop too; a checkpointer then
-            also saves them, with what was recalled, which `forget` and `erase` do not reach.
+        show_loop: let LangGraph Studio draw the steps, those of the loop too; a
+            checkpointer then also saves them, with what was recalled, which `forget`
+            and `erase` do not reach.
         where: as for `create_recall_node`.
         show_context: send the context as a custom stream event `memory_recall`, too.
         shared: as for `create_recall_node`; each step that reads asks `authorize` anew.
@@ -101,7 +107,8 @@ def create_recall_graph(
     """
     otherwise = "To look up without one, use create_recall_node(memory)."
     pipelines = pipelines_of(memory, "create_recall_graph", otherwise)
-    TurnMemory(memory, user_id, k, max_tokens, fail_closed, mode=mode)  # checks the options
+    # checks the options
+    TurnMemory(memory, user_id, k, max_tokens, fail_closed, mode=mode)
 
     def request_of(state: Any) -> RecallRequest:
         messages = messages_in(state)
@@ -117,7 +124,11 @@ def create_recall_graph(
             "memory_question": asked_by(run.config, messages_in(state)),
             "memory_recall": recalled.model_dump(mode="json"),
         }
-        return {**update, "messages": [AIMessage(recalled.answer or "")]} if answer else update
+        return (
+            {**update, "messages": [AIMessage(recalled.answer or "")]}
+            if answer
+            else update
+        )
 
     services = read_with(memory, where, shared)
     schemas: Any = (_State, RecallInput, RecallOutput)

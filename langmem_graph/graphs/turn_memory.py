@@ -1,7 +1,9 @@
-"""`TurnMemory`: recall before a model call and storage after it, for nodes and middleware.
+"""`TurnMemory`: recall before a model call and storage after it, for nodes and
+middleware.
 
-When memory fails, the turn goes on: the context is empty, the report names the error, and the log
-has a warning. A missing user id or messages key is a mistake of the application and is raised.
+When memory fails, the turn goes on: the context is empty, the report names the error,
+and the log has a warning. A missing user id or messages key is a mistake of the
+application and is raised.
 """
 
 import logging
@@ -45,21 +47,34 @@ from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.rooms import room_names, shared_key
 from langmem_graph.runtime import either, emitter
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.tables_and_migrations import RECORDS_CHANGED, VECTORS_DELETED, get_meta
+from langmem_graph.storage.tables_and_migrations import (
+    RECORDS_CHANGED,
+    VECTORS_DELETED,
+    get_meta,
+)
 from langmem_graph.user_memory import UserMemory
 
 _log = logging.getLogger(__name__)
 NOT_A_LOSS = "no text in the message"  # pictures and empty answers
 ExtractionMode = Literal["background", "inline", "manual"]
-"""When new messages are extracted: in the background, before the node ends, or at `flush`."""
+"""When new messages are extracted: in the background, before the node ends, or at
+`flush`.
+"""
 Messages = Sequence[BaseMessage]
-Report = dict[str, Any]  # JSON: `status` (ok, degraded, failed, skipped), `error`, results, cost
+# JSON: `status` (ok, degraded, failed, skipped), `error`, results, cost
+Report = dict[str, Any]
 
 
 def check_memory(given: object) -> None:
-    """Raise unless it is a `Memory`; a turn would take anything else for a memory that fails."""
+    """Raise unless it is a `Memory`; a turn would take anything else for a memory that
+    fails.
+    """
     if not isinstance(given, Memory):
-        what = given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
+        what = (
+            given
+            if isinstance(given, str)
+            else getattr(given, "__name__", type(given).__name__)
+        )
         way = "Open one and give it: memory = Memory(path)."
         if isinstance(given, UserMemory):
             way = "Give the Memory itself, not memory.user(…): each run names its user."
@@ -70,24 +85,34 @@ def pipelines_of(memory: Memory, what: str, otherwise: str = "") -> Pipelines:
     """The pipelines of a memory with a model, which `what` needs."""
     check_memory(memory)
     if memory._pipelines is None:  # same package
-        text = f"{what} needs a memory with a model: Memory(path, model='openai:…'). {otherwise}"
+        text = (
+            f"{what} needs a memory with a model: Memory(path, model='openai:…'). "
+            f"{otherwise}"
+        )
         raise InvalidInputError(text.strip())
     return memory._pipelines
 
 
-def read_with(memory: Memory, where: Where | None, shared: Sequence[str | int]) -> Services:
-    """What a graph reads with: under the filter, in the shared rooms that its user may read too."""
+def read_with(
+    memory: Memory, where: Where | None, shared: Sequence[str | int]
+) -> Services:
+    """What a graph reads with: under the filter, in the shared rooms that its user may
+    read too.
+    """
     services, rooms = memory._services.within(parsed(where)), room_names(shared)
     if not rooms:
         return services
-    return services.asking(map(shared_key, rooms), lambda u: memory.user(u, shared=rooms)._along())
+    return services.asking(
+        map(shared_key, rooms), lambda u: memory.user(u, shared=rooms)._along()
+    )
 
 
 @dataclass(frozen=True)
 class TurnMemory:
     """Recall, storage and grounding for one turn; the options are those of the nodes.
 
-    With `blocking`, for a run under `invoke`, its methods wait for nothing; see `runtime.either`.
+    With `blocking`, for a run under `invoke`, its methods wait for nothing; see
+    `runtime.either`.
     """
 
     memory: Memory
@@ -119,7 +144,9 @@ class TurnMemory:
         for name in ("k", "max_tokens"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
-                raise InvalidInputError(f"{name} must be a whole number above 0, not {value!r}.")
+                raise InvalidInputError(
+                    f"{name} must be a whole number above 0, not {value!r}."
+                )
 
     def user(self, config: RunnableConfig) -> str:
         """The id of the user whose turn it is."""
@@ -141,17 +168,22 @@ class TurnMemory:
             THREAD_OWNERS.note(self._thread_name(config), owners)
 
     def _thread_name(self, config: RunnableConfig) -> str:
-        return f"{self._memory_name} {(config.get('configurable') or {}).get('thread_id')}"
+        return (
+            f"{self._memory_name} {(config.get('configurable') or {}).get('thread_id')}"
+        )
 
     @property
     def _surface(self) -> str:
-        """Nodes of the run's user are told apart from those of each fixed or computed user."""
+        """Nodes of the run's user are told apart from those of each fixed or computed
+        user.
+        """
         given = self.user_id
         if self.surface or given is None:
             return self.surface or "nodes"
         if not callable(given):
             return f"nodes of {given}"
-        line = getattr(getattr(given, "__code__", None), "co_firstlineno", "")  # of lambdas
+        # of lambdas
+        line = getattr(getattr(given, "__code__", None), "co_firstlineno", "")
         return f"nodes of {getattr(given, '__qualname__', type(given).__name__)} {line}"
 
     @property
@@ -169,19 +201,23 @@ class TurnMemory:
                 if self.read_your_writes:
                     await either(blocking, memory.flush, memory.aflush)()
                 recall = either(blocking, memory.recall, memory.arecall)
-                context = _note_recall(report, await recall(query, **self._options(messages)))
+                context = _note_recall(
+                    report, await recall(query, **self._options(messages))
+                )
             if self.show_context:
                 report["context"] = context
         return context, report
 
     async def deletions(self, config: RunnableConfig, blocking: bool) -> object:
-        """What differs after a deletion in a room that is recalled from, or once one is refused.
+        """What differs after a deletion in a room that is recalled from, or once one is
+        refused.
 
         It differs, too, once a record was ended, hidden or taken back.
 
         None where they cannot be read: recall then reports why.
         """
-        read = self.memory.user(self.user(config), shared=self.shared)._read_along  # same package
+        # same package
+        read = self.memory.user(self.user(config), shared=self.shared)._read_along
         try:
             return await either(blocking, read)(None, _deletions)
         except LangMemGraphError:
@@ -190,7 +226,8 @@ class TurnMemory:
     async def write(
         self, messages: Messages, owners: Owners, config: RunnableConfig, blocking: bool
     ) -> tuple[Owners, Report]:
-        """Store the messages that memory does not have yet, but none that it has forgotten since.
+        """Store the messages that memory does not have yet, but none that it has
+        forgotten since.
 
         Returns:
             The thread's owners, with the newest messages that are stored, and a report.
@@ -200,16 +237,25 @@ class TurnMemory:
             if new:
                 session, memory = session_of(config, messages), self.memory.user(user)
                 add = either(blocking, memory.add, memory.aadd)
-                about: dict[str, Any] = {"metadata": self.metadata, "agent_id": self.agent_id}
+                about: dict[str, Any] = {
+                    "metadata": self.metadata,
+                    "agent_id": self.agent_id,
+                }
                 owner = owners[self._surface]
-                about |= {"given_before": stored_before(messages, owner, self._memory_name)}
-                added = await add(new, session_id=session, whole_conversation=True, **about)
+                about |= {
+                    "given_before": stored_before(messages, owner, self._memory_name)
+                }
+                added = await add(
+                    new, session_id=session, whole_conversation=True, **about
+                )
                 refused = _note_write(report, added)
                 owner = stored_now(messages, owner, self._memory_name, refused)
                 owners = {**owners, self._surface: owner}
                 self._note(owners, config)
                 if self.extraction == "inline":
-                    _note_flush(report, await either(blocking, memory.flush, memory.aflush)())
+                    _note_flush(
+                        report, await either(blocking, memory.flush, memory.aflush)()
+                    )
                 elif self.extraction == "background":
                     memory.flush_soon()
         return owners, report
@@ -222,7 +268,9 @@ class TurnMemory:
         options: Mapping[str, Any],
         blocking: bool,
     ) -> GroundedCall | None:
-        """The tool call filled from memory; None without a request or when memory fails."""
+        """The tool call filled from memory; None without a request or when memory
+        fails.
+        """
         user, request, call = self.user(config), query_of(messages), None
         with self._guarded("memory_grounding") as report:
             if request:
@@ -233,13 +281,19 @@ class TurnMemory:
         return call
 
     def _options(self, messages: Messages) -> dict[str, Any]:
-        options: dict[str, Any] = {"k": self.k, "max_tokens": self.max_tokens, "mode": self.mode}
+        options: dict[str, Any] = {
+            "k": self.k,
+            "max_tokens": self.max_tokens,
+            "mode": self.mode,
+        }
         options |= {"where": self.where}
         return {**options, "in_view": in_view(messages), "on_event": emitter()}
 
     @contextmanager
     def _guarded(self, event: str) -> Iterator[Report]:
-        """Report an error of the block instead of raising it, then send the stream event."""
+        """Report an error of the block instead of raising it, then send the stream
+        event.
+        """
         report: Report = {"status": "skipped", "error": None}
         try:
             yield report
@@ -247,12 +301,17 @@ class TurnMemory:
             if self.fail_closed:
                 raise
             report |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
-            _log.warning("%s failed, the turn goes on without: %s", event, for_log(error))
-        emitter()({"event": event, **report})  # ids and figures, no text but with show_context
+            _log.warning(
+                "%s failed, the turn goes on without: %s", event, for_log(error)
+            )
+        # ids and figures, no text but with show_context
+        emitter()({"event": event, **report})
 
 
 def _deletions(connection: Connection) -> list[str | None]:
-    return [get_meta(connection, k) for k in ("ledger_id", VECTORS_DELETED, RECORDS_CHANGED)]
+    return [
+        get_meta(connection, k) for k in ("ledger_id", VECTORS_DELETED, RECORDS_CHANGED)
+    ]
 
 
 def _note_recall(report: Report, recalled: Recall) -> str:
@@ -275,12 +334,18 @@ def _note_grounding(report: Report, call: GroundedCall) -> None:
 
 
 def _note_write(report: Report, added: AddReport) -> list[str]:
-    """Complete the report; the ids of messages that were not stored and should have been."""
+    """Complete the report; the ids of messages that were not stored and should have
+    been.
+    """
     lost = [one.id or "" for one in added.rejected if one.reason != NOT_A_LOSS]
     if lost:
-        _log.warning("%d messages of this turn were not stored; see the report", len(lost))
+        _log.warning(
+            "%d messages of this turn were not stored; see the report", len(lost)
+        )
     report |= {
-        "status": "degraded" if lost or added.warnings or added.not_yet_embedded else "ok",
+        "status": "degraded"
+        if lost or added.warnings or added.not_yet_embedded
+        else "ok",
         "stored": len(added.stored) + len(added.renamed),
         "already_known": len(added.already_known),
         "forgotten": len(added.forgotten),

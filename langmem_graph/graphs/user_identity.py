@@ -1,8 +1,8 @@
 """The user and the session of a run.
 
-Both ids come from outside the graph, never from a model's answer. All places that name a user must
-agree: a client of a server can set `configurable` and the context, so neither of them may override
-the user whom the server authenticated.
+Both ids come from outside the graph, never from a model's answer. All places that name
+a user must agree: a client of a server can set `configurable` and the context, so
+neither of them may override the user whom the server authenticated.
 """
 
 import hashlib
@@ -22,9 +22,13 @@ from langmem_graph.ids_and_times import session_key, user_key
 from langmem_graph.messages import text_of
 
 REMOVABLE = 20
-"""So many newest messages are remembered as stored; an application may remove some of them."""
+"""So many newest messages are remembered as stored; an application may remove some of
+them.
+"""
 UserId = str | int | Callable[[RunnableConfig], str | int] | None
-"""A fixed user, a function of the run's config, or None: the config, context or authentication."""
+"""A fixed user, a function of the run's config, or None: the config, context or
+authentication.
+"""
 _AUTHENTICATED, _AUTH_USER = "the authenticated user", "langgraph_auth_user"
 
 
@@ -38,15 +42,18 @@ def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
     named = _named_users(config)
     if not named:
         raise MissingUserError(
-            f"No user id: memory does not know whose turn this is. {_misnamed(config)}Give it in "
+            "No user id: memory does not know whose turn this is. "
+            f"{_misnamed(config)}Give it in "
             "one of three places: "
             'config={"configurable": {"user_id": …}}, a runtime context with a user_id '
             "(context={'user_id': …}), or LangGraph Server's authentication. "
-            "For a single user, fix it: user_id=… where the node, tool or middleware is made."
+            "For a single user, fix it: user_id=… where the node, tool or middleware "
+            "is made."
         )
     if len(set(named.values())) > 1:
         raise InvalidInputError(
-            f"Different user ids in one run: {', '.join(named)} do not agree. Name the user once, "
+            f"Different user ids in one run: {', '.join(named)} do not agree. Name "
+            "the user once, "
             "or give user_id=… a function of the config that decides."
         )
     return next(iter(named.values()))
@@ -54,14 +61,23 @@ def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
 
 def asker_of(config: RunnableConfig) -> str:
     """A hash of whom a run names, without what the application fixed as the user."""
-    named = {str(value) for value in _places(config).values() if value not in (None, "")}
-    return hashlib.sha256("\n".join(sorted(named)).encode("utf-8", "replace")).hexdigest()[:16]
+    named = {
+        str(value) for value in _places(config).values() if value not in (None, "")
+    }
+    return hashlib.sha256(
+        "\n".join(sorted(named)).encode("utf-8", "replace")
+    ).hexdigest()[:16]
 
 
 def _misnamed(config: RunnableConfig) -> str:
-    """Keys of the config that look as if they were meant to name the user; never their values."""
+    """Keys of the config that look as if they were meant to name the user; never their
+    values.
+    """
     seen: dict[str, str] = {}
-    configurable, metadata = config.get("configurable") or {}, config.get("metadata") or {}
+    configurable, metadata = (
+        config.get("configurable") or {},
+        config.get("metadata") or {},
+    )
     # LangChain copies keys of the former to the latter
     for place, keys in (("configurable", configurable), ("metadata", metadata)):
         for key in keys:
@@ -74,7 +90,9 @@ def _named_users(config: RunnableConfig) -> dict[str, str]:
     places = _places(config)
     authenticated = _present({_AUTHENTICATED: places.pop(_AUTHENTICATED)})
     named = _present(places)
-    if named and isinstance((config.get("configurable") or {}).get(_AUTH_USER), StudioUser):
+    if named and isinstance(
+        (config.get("configurable") or {}).get(_AUTH_USER), StudioUser
+    ):
         return named  # a developer in LangGraph Studio, who looks at any user's runs
     return named | authenticated
 
@@ -90,7 +108,11 @@ def _places(config: RunnableConfig) -> dict[str, Any]:
 
 
 def _present(places: dict[str, Any]) -> dict[str, str]:
-    return {place: user_key(value) for place, value in places.items() if value not in (None, "")}
+    return {
+        place: user_key(value)
+        for place, value in places.items()
+        if value not in (None, "")
+    }
 
 
 def _user_of_context() -> Any:
@@ -101,34 +123,42 @@ def _user_of_context() -> Any:
 
 
 def session_of(config: RunnableConfig, messages: Sequence[BaseMessage]) -> str:
-    """The session of this run: `configurable.session_id`, the thread, or a hash of the first words.
+    """The session of this run: `configurable.session_id`, the thread, or a hash of the
+    first words.
 
-    By its first words, a client without threads that sends the whole conversation with every turn
-    stays in one session.
+    By its first words, a client without threads that sends the whole conversation with
+    every turn stays in one session.
     """
     configurable = config.get("configurable") or {}
     for name in ("session_id", "thread_id"):
         if configurable.get(name) not in (None, ""):
             return session_key(str(configurable[name]))
-    first = next(filter(None, (text_of(one) for one in messages if one.type != "system")), "")
-    return f"conversation-{hashlib.sha256(first.encode('utf-8', 'replace')).hexdigest()[:16]}"
+    first = next(
+        filter(None, (text_of(one) for one in messages if one.type != "system")), ""
+    )
+    digest = hashlib.sha256(first.encode("utf-8", "replace")).hexdigest()
+    return f"conversation-{digest[:16]}"
 
 
 Owners = dict[str, Mapping[str, Any]]
-"""By surface (nodes, or a middleware by its name): whose the thread is for it, as JSON."""
+"""By surface (nodes, or a middleware by its name): whose the thread is for it,
+as JSON.
+"""
 
 
 def owned(
     messages: Sequence[BaseMessage], user: str, before: object, surface: str
 ) -> tuple[Owners, Sequence[BaseMessage]]:
-    """Whose thread it is now, for the graph's state, and their part of the conversation.
+    """Whose thread it is now, for the graph's state, and their part of the
+    conversation.
 
-    `before` is what this returned when memory last saw the thread: what was said up to then is
-    another user's, and later what stands before their own question. Each surface remembers its own
-    user: one may store a turn for the person, another for a team. A message without an id is named
-    by its place. Where the messages named so were removed from the thread, the user's last message
-    alone is sure to be theirs. Where another surface has found already where the user's part
-    begins, it begins there.
+    `before` is what this returned when memory last saw the thread: what was said up to
+    then is another user's, and later what stands before their own question. Each
+    surface remembers its own user: one may store a turn for the person, another for a
+    team. A message without an id is named by its place. Where the messages named so
+    were removed from the thread, the user's last message alone is sure to be theirs.
+    Where another surface has found already where the user's part begins, it begins
+    there.
     """
     owners = owners_in(before)
     owner = _owner_for(surface, owners, messages, user)
@@ -137,9 +167,15 @@ def owned(
     if owner and (changed or _place(messages, since, 0 if since is None else -1) == -1):
         start, end = question_span(messages)
         new = _place(messages, owner.get("last"), end - 2) + 1
-        same = [one.get("since") for one in owners.values() if changed and one.get("user") == user]
+        same = [
+            one.get("since")
+            for one in owners.values()
+            if changed and one.get("user") == user
+        ]
         begins = [_place(messages, one, 0) for one in same]
-        since = max(start if start < end else 0, new if changed else min(new, end - 1), *begins)
+        since = max(
+            start if start < end else 0, new if changed else min(new, end - 1), *begins
+        )
     if isinstance(since, int) and since < len(messages):
         since = messages[since].id or since
     last = messages[-1].id or len(messages) - 1 if messages else None
@@ -148,14 +184,17 @@ def owned(
 
 
 def newest_owners(messages: Sequence[BaseMessage], *known: Owners) -> Owners:
-    """Of each surface what is known since the latest message; of equals the one given last.
+    """Of each surface what is known since the latest message; of equals the one given
+    last.
 
     A graph's state keeps what its own nodes knew of the surfaces of agents within it.
     """
     newest: Owners = {}
     for name, owner in (one for owners in known for one in owners.items()):
         place = _place(messages, owner.get("last"), -1)
-        if name not in newest or place >= _place(messages, newest[name].get("last"), -1):
+        if name not in newest or place >= _place(
+            messages, newest[name].get("last"), -1
+        ):
             newest[name] = owner
     return newest
 
@@ -173,11 +212,14 @@ def _owner_for(
 ) -> Mapping[str, Any]:
     """Its own; for a new surface what the one knows that saw the thread last.
 
-    Where nobody has asked anything since then it is the same turn, seen for somebody else too.
+    Where nobody has asked anything since then it is the same turn, seen for somebody
+    else too.
     """
     if surface in owners or not owners:
         return owners.get(surface, {})
-    latest = max(owners.values(), key=lambda owner: _place(messages, owner.get("last"), -1))
+    latest = max(
+        owners.values(), key=lambda owner: _place(messages, owner.get("last"), -1)
+    )
     new = messages[_place(messages, latest.get("last"), -1) + 1 :]
     if latest.get("user") == user or any(message.type == "human" for message in new):
         return latest
@@ -187,12 +229,17 @@ def _owner_for(
 def stored_before(
     messages: Sequence[BaseMessage], owner: Mapping[str, Any], memory: str
 ) -> list[str]:
-    """The ids of the messages that were stored in earlier turns, whatever memory holds of them now.
+    """The ids of the messages that were stored in earlier turns, whatever memory holds
+    of them now.
 
-    A checkpointer keeps what was forgotten or erased since; it must not come back from there. What
-    another branch puts between the newest of them is new. `memory` tells memories of a graph apart.
+    A checkpointer keeps what was forgotten or erased since; it must not come back from
+    there. What another branch puts between the newest of them is new. `memory` tells
+    memories of a graph apart.
     """
-    newest, refused = _names(_by_memory(owner).get(memory)), _names(owner.get("refused"))
+    newest, refused = (
+        _names(_by_memory(owner).get(memory)),
+        _names(owner.get("refused")),
+    )
     ids = [message.id for message in messages if message.id]
     places = [n for n, one in enumerate(ids) if one in newest]
     older = ids[: places[0]] if places and len(newest) >= REMOVABLE else []
@@ -200,9 +247,14 @@ def stored_before(
 
 
 def stored_now(
-    messages: Sequence[BaseMessage], owner: Mapping[str, Any], memory: str, refused: Sequence[str]
+    messages: Sequence[BaseMessage],
+    owner: Mapping[str, Any],
+    memory: str,
+    refused: Sequence[str],
 ) -> Mapping[str, Any]:
-    """The owner, after these messages were stored, but for those that were `refused`."""
+    """The owner, after these messages were stored, but for those that were
+    `refused`.
+    """
     newest = [message.id for message in messages if message.id][-REMOVABLE:]
     stored = {**_by_memory(owner), memory: newest}
     return {**owner, "stored": stored, "refused": list(refused)}
@@ -220,8 +272,9 @@ def _by_memory(owner: Mapping[str, Any]) -> Mapping[str, Any]:
 class ThreadOwners:
     """Whose each thread was when this process last saw it.
 
-    The state of an agent that is a node of another graph begins anew with every turn, and does not
-    tell. Only a thread in which a message that was seen then is found again is the same one.
+    The state of an agent that is a node of another graph begins anew with every turn,
+    and does not tell. Only a thread in which a message that was seen then is found
+    again is the same one.
     """
 
     SIZE = 4_096
@@ -234,7 +287,9 @@ class ThreadOwners:
         """What `owned` returned for the thread before."""
         with self._lock:
             owners = self._owners.get(thread, {})
-        known = [owner.get(end) for owner in owners.values() for end in ("last", "since")]
+        known = [
+            owner.get(end) for owner in owners.values() for end in ("last", "since")
+        ]
         return owners if any(one.id and one.id in known for one in messages) else {}
 
     def note(self, thread: str, owners: Owners) -> None:

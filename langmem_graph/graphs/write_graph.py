@@ -26,7 +26,8 @@ from langmem_graph.storage import pending_messages
 
 Update = dict[str, Any]
 _OWN_LIMIT: RunnableConfig = {"recursion_limit": RECURSION_LIMIT}  # not the caller's
-_LAST_STEPS = 3  # the current step, `report`, and one that LangGraph requires to be left at the end
+# the current step, `report`, and one that LangGraph requires to be left at the end
+_LAST_STEPS = 3
 
 
 class WriteGraphState(TypedDict, total=False):
@@ -47,16 +48,17 @@ class _State(WriteGraphState, total=False):
 def create_write_graph(
     memory: Memory, *, user_id: UserId = None, force: bool = True
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """A graph that stores messages and extracts records from them with the memory's model.
+    """A graph that stores messages and extracts records from them with the memory's
+    model.
 
-    Its nodes are `append`, which stores the messages; `extraction`, the subgraph for one batch, run
-    again until nothing is due; and `report`. `get_graph(xray=True)`, Studio and
-    `stream(subgraphs=True)` show the steps of `extraction`. A checkpointer saves messages and
-    report, and nothing of what the steps pass on.
+    Its nodes are `append`, which stores the messages; `extraction`, the subgraph for
+    one batch, run again until nothing is due; and `report`. `get_graph(xray=True)`,
+    Studio and `stream(subgraphs=True)` show the steps of `extraction`. A checkpointer
+    saves messages and report, and nothing of what the steps pass on.
 
-    Compiled without a store and a checkpointer; the runs' config names user and session as for the
-    nodes. A `recursion_limit` that is too small for all batches ends the run with the status
-    `partial`; the least is 4.
+    Compiled without a store and a checkpointer; the runs' config names user and session
+    as for the nodes. A `recursion_limit` that is too small for all batches ends the run
+    with the status `partial`; the least is 4.
 
     Args:
         memory: where to write; opened with a model.
@@ -69,7 +71,9 @@ def create_write_graph(
     otherwise = "To store messages alone, use create_write_node(memory)."
     pipelines = pipelines_of(memory, "create_write_graph", otherwise)
     turn = TurnMemory(memory, user_id, extraction="manual")
-    builder = StateGraph(_State, input_schema=MessagesState, output_schema=WriteGraphState)
+    builder = StateGraph(
+        _State, input_schema=MessagesState, output_schema=WriteGraphState
+    )
     builder.add_node("append", _append(turn))
     builder.add_node("extraction", _extraction(turn, pipelines, force))
     builder.add_node("report", _report(turn, force))
@@ -95,8 +99,12 @@ def _append(turn: TurnMemory) -> RunnableLambda[Any, Update]:
     return RunnableLambda(*both(append), name="append")
 
 
-def _extraction(turn: TurnMemory, pipelines: Pipelines, force: bool) -> RunnableLambda[Any, Update]:
-    """The node that extracts one batch; a run that fails or is cancelled gives its claim back."""
+def _extraction(
+    turn: TurnMemory, pipelines: Pipelines, force: bool
+) -> RunnableLambda[Any, Update]:
+    """The node that extracts one batch; a run that fails or is cancelled gives its
+    claim back.
+    """
     services = turn.memory._services  # same package
     shown = build(pipelines.extraction.deps, turn.user)
     graph: Any = private(shown)
@@ -127,7 +135,9 @@ def _added(state: Any, done: Any, start: float) -> Update:
 
 def _is_more_due(state: _State) -> Literal["extraction", "report"]:
     more = Totals.model_validate(state["memory_totals"]).more
-    return "extraction" if more and state["remaining_steps"] >= _LAST_STEPS else "report"
+    return (
+        "extraction" if more and state["remaining_steps"] >= _LAST_STEPS else "report"
+    )
 
 
 def _report(turn: TurnMemory, force: bool) -> RunnableLambda[Any, Update]:
@@ -141,6 +151,9 @@ def _report(turn: TurnMemory, force: bool) -> RunnableLambda[Any, Update]:
         stopped = totals.more and pending > 0
         whole = totals.report(user_id, pending, force=force, stopped=stopped)
         extracted = whole.model_dump(mode="json")
-        return {"memory_report": {**state["memory_report"], "read": extracted}, "memory_totals": {}}
+        return {
+            "memory_report": {**state["memory_report"], "read": extracted},
+            "memory_totals": {},
+        }
 
     return RunnableLambda(*both(report), name="report")

@@ -1,1 +1,3 @@
-"""The grounding graph: a tool call's arguments from memory, with their sources (Mem2ActBench)."""
+"""The grounding graph: a tool call's arguments from memory, with their sources
+(Mem2ActBench).
+"""

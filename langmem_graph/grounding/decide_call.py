@@ -1,13 +1,20 @@
-"""The step `decide`: assemble the call, the missing arguments and the warnings (Mem2ActBench 3.3).
+"""The step `decide`: assemble the call, the missing arguments and the warnings
+(Mem2ActBench 3.3).
 
-A required value without support is missing, never invented; an optional one may have its default.
+A required value without support is missing, never invented; an optional one may have
+its default.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langmem_graph.grounding.evidence_sources import Evidence, current_sources
-from langmem_graph.grounding.state import SENT, Dependencies, FilledValue, GroundingState
+from langmem_graph.grounding.state import (
+    SENT,
+    Dependencies,
+    FilledValue,
+    GroundingState,
+)
 from langmem_graph.grounding.tool_schema import (
     Slot,
     errors,
@@ -29,7 +36,9 @@ _UNSAID = "memory does not say"
 _OFFERED = ("the user did not say it", "it is not settled")
 
 
-async def decide(deps: Dependencies, state: GroundingState, run: StepRun) -> GroundingState:
+async def decide(
+    deps: Dependencies, state: GroundingState, run: StepRun
+) -> GroundingState:
     """Assemble the call."""
     tool, usage = state["tool"], state["usage"]
     filled = await _without_forgotten(deps, run, state["filled"], state["evidence"])
@@ -51,7 +60,11 @@ async def decide(deps: Dependencies, state: GroundingState, run: StepRun) -> Gro
         output_tokens=usage.output_tokens,
     )
     missing = [slot.name for slot in call.missing]
-    event: Event = {"event": "memory_grounded", "filled": list(call.grounding), "tool": call.name}
+    event: Event = {
+        "event": "memory_grounded",
+        "filled": list(call.grounding),
+        "tool": call.name,
+    }
     run.emit({**event, "missing": missing, "offered": list(call.offered)})
     await in_thread(deps.services.log_calls, run.user, usage.calls_made)
     return {"call": call}
@@ -67,19 +80,25 @@ async def _without_forgotten(
     for one in filled:
         texts = () if one.value is None else (one.text, str(one.value))
         now = [stored[source.alias] for source in evidence.named(one.sources)]
-        gone = any(source is None or any(map(source.has_superseded, texts)) for source in now)
+        gone = any(
+            source is None or any(map(source.has_superseded, texts)) for source in now
+        )
         reason = "was forgotten or changed meanwhile"
         kept.append(FilledValue(one.path, "refused", reason=reason) if gone else one)
     return kept
 
 
 class _Assembly:
-    """Collects the arguments of the call, their grounding, the missing slots and the warnings."""
+    """Collects the arguments of the call, their grounding, the missing slots and the
+    warnings.
+    """
 
     def __init__(self, state: GroundingState, filled: Sequence[FilledValue]) -> None:
         self._policy, self._evidence = state["policy"], state["evidence"]
         self._filled = {one.path: one for one in filled}
-        self._unsaid = _UNSAID if state["proposal"] or not slots_of(state["tool"]) else _UNUSABLE
+        self._unsaid = (
+            _UNSAID if state["proposal"] or not slots_of(state["tool"]) else _UNUSABLE
+        )
         self.grounding: dict[str, Grounding] = {}
         self.missing: list[MissingSlot] = []
         self.warnings = list(state["warnings"])
@@ -88,24 +107,34 @@ class _Assembly:
             for one in filled
             if one.how == "offered"
         }
-        proposed = read_arguments(state["proposal"].arguments) if state["proposal"] else {}
+        proposed = (
+            read_arguments(state["proposal"].arguments) if state["proposal"] else {}
+        )
         self._places = dict[Path, Path]()
         sent = {path for path, one in self._filled.items() if one.how in SENT}
-        self._holding = {path[:length] for path in sent for length in range(len(path) + 1)}
+        self._holding = {
+            path[:length] for path in sent for length in range(len(path) + 1)
+        }
         self.arguments: dict[str, Any] = self._sent_of(proposed, (), ()) or {}
 
     def _sent_of(self, proposed: Any, path: Path, place: Path) -> Any:
-        """The part of the proposed arguments that is sent, at its place; None for nothing of it."""
+        """The part of the proposed arguments that is sent, at its place; None for
+        nothing of it.
+        """
         self._places[path] = place
         if path not in self._holding:
             return None
         if isinstance(proposed, dict):
             names = [name for name in proposed if (*path, name) in self._holding]
-            return {n: self._sent_of(proposed[n], (*path, n), (*place, n)) for n in names}
+            return {
+                n: self._sent_of(proposed[n], (*path, n), (*place, n)) for n in names
+            }
         if isinstance(proposed, list):
             items = [(str(n), one) for n, one in enumerate(proposed)]
             kept = [(n, one) for n, one in items if (*path, n) in self._holding]
-            gone = {(*path, n): place for n, _ in items if (*path, n) not in self._holding}
+            gone = {
+                (*path, n): place for n, _ in items if (*path, n) not in self._holding
+            }
             self._places |= gone  # what such an item lacks, the list lacks
             return [
                 self._sent_of(one, (*path, n), (*place, str(new)))
@@ -118,7 +147,9 @@ class _Assembly:
         return filled.value
 
     def _name(self, path: Path) -> str:
-        """The name of a proposed part among what is sent: items that are not sent have no place."""
+        """The name of a proposed part among what is sent: items that are not sent have
+        no place.
+        """
         for length in range(len(path), 0, -1):
             if (place := self._places.get(path[:length])) is not None:
                 gone = len(place) < length
@@ -131,15 +162,25 @@ class _Assembly:
         return {
             "type": said if filled.how == "offered" else filled.how,
             "derivation": filled.derivation,
-            "record_ids": [record_id for source in sources for record_id in source.record_ids],
-            "message_ids": [message for source in sources for message in source.message_ids],
-            "rooms": {source.room: source.author or "" for source in sources if source.room},
+            "record_ids": [
+                record_id for source in sources for record_id in source.record_ids
+            ],
+            "message_ids": [
+                message for source in sources for message in source.message_ids
+            ],
+            "rooms": {
+                source.room: source.author or "" for source in sources if source.room
+            },
             "text": filled.text,
         }
 
     def complete(self, slot: Slot) -> None:
         """Add a slot's default, or report it, or the parts of it that are not sent."""
-        parts = [one for path, one in self._filled.items() if path[: len(slot.path)] == slot.path]
+        parts = [
+            one
+            for path, one in self._filled.items()
+            if path[: len(slot.path)] == slot.path
+        ]
         unsent = [one for one in parts if one.how not in SENT]
         if value_at(self.arguments, slot.path) is not None:
             for one in unsent:
@@ -153,7 +194,9 @@ class _Assembly:
                 self._warn(f"{slot.name} has its default: {self._reason(why)}")
             _set(self.arguments, slot.path, slot.schema["default"])
             self.grounding[slot.name] = Grounding(type="default")
-        elif slot.required or why.how == "conflict" or (unsent and self._policy == "ask"):
+        elif (
+            slot.required or why.how == "conflict" or (unsent and self._policy == "ask")
+        ):
             self._miss(slot.name, why)
         elif unsent:
             self._warn(f"{slot.name} is left out: {self._reason(why)}")
@@ -171,10 +214,15 @@ class _Assembly:
             return
         values = filled.text.split(" / ") if filled.how == "conflict" else []
         values = [str(filled.value)] if filled.how == "offered" else values
-        self.missing.append(MissingSlot(name=name, reason=self._reason(filled), values=values))
+        self.missing.append(
+            MissingSlot(name=name, reason=self._reason(filled), values=values)
+        )
 
-    def remove_unusable(self, schema: Mapping[str, Any], path: Path, given: dict[str, Any]) -> None:
-        """Remove optional parts of an object that do not fit, or hold nothing but defaults.
+    def remove_unusable(
+        self, schema: Mapping[str, Any], path: Path, given: dict[str, Any]
+    ) -> None:
+        """Remove optional parts of an object that do not fit, or hold nothing but
+        defaults.
 
         What only lacks parts stays, and lacks them.
         """
@@ -192,7 +240,9 @@ class _Assembly:
             wrong = [] if name in needed else list(errors(given[name], part))
             if not all(map(_only_lacks, wrong)):
                 self._drop(inner, given)
-                self.warnings.append(f"{slot_name(inner)} is left out: {wrong[0].message[:200]}")
+                self.warnings.append(
+                    f"{slot_name(inner)} is left out: {wrong[0].message[:200]}"
+                )
 
     def report_errors(self, schema: Mapping[str, Any]) -> None:
         """Report every remaining schema error as a missing argument or a warning."""
@@ -200,24 +250,42 @@ class _Assembly:
             named = [slot.name for slot in self.missing]
             lacking = [p for p in _lacking(error) if not (p and _has_within(named, p))]
             reason = str(error.message)[:200]
-            self.missing += [MissingSlot(name=slot_name(p), reason=reason) for p in lacking if p]
+            self.missing += [
+                MissingSlot(name=slot_name(p), reason=reason) for p in lacking if p
+            ]
             if () in lacking:
                 self.warnings.append(f"the arguments do not fit together: {reason}")
 
     def _drop(self, path: Path, given: dict[str, Any]) -> None:
         del given[path[-1]]
-        self.grounding = {k: g for k, g in self.grounding.items() if not _is_within(k, path)}
-        self.missing = [slot for slot in self.missing if not _is_within(slot.name, path)]
+        self.grounding = {
+            k: g for k, g in self.grounding.items() if not _is_within(k, path)
+        }
+        self.missing = [
+            slot for slot in self.missing if not _is_within(slot.name, path)
+        ]
 
 
 def _lacking(error: Any) -> list[Path]:
-    """The paths that a schema error is about: the absent arguments, or the one at fault."""
+    """The paths that a schema error is about: the absent arguments, or the one at
+    fault.
+    """
     path = tuple(map(str, error.absolute_path))
     if error.validator == "required":
-        return [(*path, name) for name in error.validator_value if name not in error.instance]
+        return [
+            (*path, name)
+            for name in error.validator_value
+            if name not in error.instance
+        ]
     if error.validator == "dependentRequired":
-        needed = [names for name, names in error.validator_value.items() if name in error.instance]
-        absent = (n for dependent in needed for n in dependent if n not in error.instance)
+        needed = [
+            names
+            for name, names in error.validator_value.items()
+            if name in error.instance
+        ]
+        absent = (
+            n for dependent in needed for n in dependent if n not in error.instance
+        )
         return [(*path, name) for name in absent]
     forms = _forms(error)
     forms = [form for form in forms if all(map(_only_lacks, form))] or forms
@@ -228,14 +296,19 @@ def _lacking(error: Any) -> list[Path]:
 def _only_lacks(error: Any) -> bool:
     """True for a schema error that an absent part would mend."""
     forms = _forms(error)
-    return error.validator == "required" or any(all(map(_only_lacks, form)) for form in forms)
+    return error.validator == "required" or any(
+        all(map(_only_lacks, form)) for form in forms
+    )
 
 
 def _forms(error: Any) -> list[list[Any]]:
     """The errors of each alternative of a schema."""
     parts = error.context or ()
     places = dict.fromkeys(part.relative_schema_path[0] for part in parts)
-    return [[one for one in parts if one.relative_schema_path[0] == place] for place in places]
+    return [
+        [one for one in parts if one.relative_schema_path[0] == place]
+        for place in places
+    ]
 
 
 def _is_within(slot: str, path: Path) -> bool:

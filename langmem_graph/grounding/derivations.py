@@ -1,4 +1,5 @@
-"""What code itself can derive from quoted words: dates, times, numbers, and other spellings.
+"""What code itself can derive from quoted words: dates, times, numbers, and other
+spellings.
 
 Each derivation has a name, which the call's grounding states.
 """
@@ -22,9 +23,20 @@ from langmem_graph.schedule.named_moments import (
 from langmem_graph.schedule.time_phrases import split_days
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.values.content_words import content
-from langmem_graph.values.countries import is_money, is_same_number, minor_units, place_derivation
+from langmem_graph.values.countries import (
+    is_money,
+    is_same_number,
+    minor_units,
+    place_derivation,
+)
 from langmem_graph.values.matching import is_token, says
-from langmem_graph.values.numbers import Amount, amounts, clocks_in, in_english, measure_of
+from langmem_graph.values.numbers import (
+    Amount,
+    amounts,
+    clocks_in,
+    in_english,
+    measure_of,
+)
 
 _DAY = timedelta(days=1)
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
@@ -35,7 +47,9 @@ _MINOR = frozenset("cent pence penny minor centime centavo öre".split())
 _CHUNK = re.compile(r"[^\W_]+|\+(?=\d)")
 _SPACING = re.compile(r"[\s\-\u2010\u2011\u2013/()_]*")
 _ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
-_ORDINAL = re.compile(rf"\b({'|'.join(_ORDINALS)}|\d{{1,3}}(?:st|nd|rd|th)) ([^\W\d_]+)")
+_ORDINAL = re.compile(
+    rf"\b({'|'.join(_ORDINALS)}|\d{{1,3}}(?:st|nd|rd|th)) ([^\W\d_]+)"
+)
 _FEWEST_DIGITS = 5  # of a code of digits alone that is spelled without its spaces
 
 
@@ -51,12 +65,18 @@ class Quoted:
 def number_derivation(
     value: float | Decimal, about: str, quotes: Sequence[Quoted], *, whole: bool = False
 ) -> str | None:
-    """How a number follows from the words, else None; `about` the slot may name its unit.
+    """How a number follows from the words, else None; `about` the slot may name its
+    unit.
 
     With `whole` the slot takes whole numbers only.
     """
-    wanted, found = Decimal(str(value)), [amounts(one.words, one.text) for one in quotes]
-    units = {word.removesuffix("s") for word in re.findall(r"[^\W\d_]+|%", about.casefold())}
+    wanted, found = (
+        Decimal(str(value)),
+        [amounts(one.words, one.text) for one in quotes],
+    )
+    units = {
+        word.removesuffix("s") for word in re.findall(r"[^\W\d_]+|%", about.casefold())
+    }
     stated = [one for own in found for one in own]
     percent, minor = (not units.isdisjoint(some) for some in (_PERCENT, _MINOR))
     as_they_are = [n for n in stated if percent or n.unit not in _PERCENT]
@@ -69,14 +89,17 @@ def number_derivation(
         for one in amounts(quoted.words, quoted.text, whole=True)
     ):
         return "number"
-    if wanted in {n for one in quotes for n, noun in _ordinals(one.words) if noun in units}:
+    if wanted in {
+        n for one in quotes for n, noun in _ordinals(one.words) if noun in units
+    }:
         return "number"
     if _is_in_other_unit(wanted, quotes, found, others):
         return "unit"
     if minor and _is_in_minor_units(wanted, quotes, found):
         return "unit"
     single = [own[0] for own in found if len(own) == 1]
-    is_one_unit = len({measure_of(one.unit) for one in single}) == 1  # as far as units are known
+    # as far as units are known
+    is_one_unit = len({measure_of(one.unit) for one in single}) == 1
     is_sum = is_one_unit and len(single) == len(quotes) > 1
     return "sum" if is_sum and sum(one.value for one in single) == wanted else None
 
@@ -98,7 +121,9 @@ def _is_in_other_unit(
     ]
     for one, unit in measured:
         of, factor = measure_of(unit)
-        if of and wanted in {one.value * factor / own for other, own in others if other == of}:
+        if of and wanted in {
+            one.value * factor / own for other, own in others if other == of
+        }:
             return True
     return False
 
@@ -120,7 +145,10 @@ def _is_in_minor_units(
 def _ordinals(words: str) -> list[tuple[Decimal, str]]:
     """The ordinal numbers, each with its noun: "third floor"."""
     found = _ORDINAL.findall(words.casefold())
-    return [(Decimal(1 + _ORDINALS.index(n) if n in _ORDINALS else n[:-2]), x) for n, x in found]
+    return [
+        (Decimal(1 + _ORDINALS.index(n) if n in _ORDINALS else n[:-2]), x)
+        for n, x in found
+    ]
 
 
 def _shared(quoted: Quoted) -> list[str]:
@@ -138,7 +166,9 @@ def _is_measured_so(unit: str, others: Sequence[tuple[str, Decimal]]) -> bool:
 def text_derivation(
     value: str, about: str, quotes: Sequence[Quoted], zone: str | None
 ) -> str | None:
-    """How a text that does not stand in the words as it is follows from them; None: it does not."""
+    """How a text that does not stand in the words as it is follows from them; None: it
+    does not.
+    """
     if how := _form_derivation(value, about, quotes, zone):
         return how
     is_phone = is_same_number(value, [(one.words, one.text) for one in quotes], zone)
@@ -153,19 +183,27 @@ def _form_derivation(
         return "date"
     if any(_is_respelled(value, one.words) for one in quotes):
         return "spacing"
-    if "digit" in about.casefold() and any(_is_without_letters(value, one.words) for one in quotes):
+    if "digit" in about.casefold() and any(
+        _is_without_letters(value, one.words) for one in quotes
+    ):
         return "spacing"
-    if PLAIN_NUMBER.fullmatch(value) and number_derivation(Decimal(value), about, quotes):
+    if PLAIN_NUMBER.fullmatch(value) and number_derivation(
+        Decimal(value), about, quotes
+    ):
         return "number"
     return "joined" if _is_joined(value, [one.words for one in quotes]) else None
 
 
 def choice_derivation(value: str, quotes: Sequence[Quoted]) -> str:
-    """How an allowed value follows from words that do not have its name; empty: it does not.
+    """How an allowed value follows from words that do not have its name; empty: it does
+    not.
 
-    The words name a country, a currency, a month or a day; the value is its code, or the weekday.
+    The words name a country, a currency, a month or a day; the value is its code, or
+    the weekday.
     """
-    words = ((re.sub(r"days\b", "day", in_english(one.words)), one.day) for one in quotes)
+    words = (
+        (re.sub(r"days\b", "day", in_english(one.words)), one.day) for one in quotes
+    )
     days = {day for text, said in words for day in days_in(text, said)}
     named = {f"{day:%A}" for day in days} | {f"{day:%a}" for day in days}
     if value.title() in named:
@@ -174,14 +212,18 @@ def choice_derivation(value: str, quotes: Sequence[Quoted]) -> str:
 
 
 def states(text: str, value: Any) -> bool:
-    """Whether a text states a value, or all parts of a list or object, in this or another form."""
+    """Whether a text states a value, or all parts of a list or object, in this or
+    another form.
+    """
     if isinstance(value, list | dict):
         parts = value if isinstance(value, list) else list(value.values())
         return bool(parts) and all(states(text, part) for part in parts)
     quotes = [Quoted(text, text, None)]
     if isinstance(value, int | float) and not isinstance(value, bool):
         return number_derivation(value, "", quotes) is not None
-    return says(text, str(value)) or bool(_form_derivation(str(value), "", quotes, None))
+    return says(text, str(value)) or bool(
+        _form_derivation(str(value), "", quotes, None)
+    )
 
 
 def _is_respelled(value: str, words: str) -> bool:
@@ -202,22 +244,35 @@ def _is_respelled(value: str, words: str) -> bool:
 
 
 def _is_without_letters(value: str, words: str) -> bool:
-    """True for the digits of a code that begins with letters: 509887214 of PT509887214."""
+    """True for the digits of a code that begins with letters: 509887214 of
+    PT509887214.
+    """
     is_code = value.isdigit() and len(value) >= _FEWEST_DIGITS
     return is_code and bool(re.search(rf"(?<!\w)[^\W\d_]{{1,3}}{value}(?!\w)", words))
 
 
 def _goes_on(words: str, start: int, end: int) -> bool:
     """True where more digits stand on either side: a part of a phone number."""
-    before, after = re.search(r"\d[ \-/]$", words[:start]), re.match(r"[ \-/]\d", words[end:])
-    return bool((before and words[start].isdigit()) or (after and words[end - 1].isdigit()))
+    before, after = (
+        re.search(r"\d[ \-/]$", words[:start]),
+        re.match(r"[ \-/]\d", words[end:]),
+    )
+    return bool(
+        (before and words[start].isdigit()) or (after and words[end - 1].isdigit())
+    )
 
 
 def _is_joined(value: str, quotes: Sequence[str]) -> bool:
-    """True where the value is whole quotes one after another, such as first name and surname."""
+    """True where the value is whole quotes one after another, such as first name and
+    surname.
+    """
     rest, parts = _plain(value), [_plain(quote).strip(".,;") for quote in quotes]
     while rest:
-        fitting = [one for one in parts if one and re.match(rf"{re.escape(one)}(?:[ ,;/]|$)", rest)]
+        fitting = [
+            one
+            for one in parts
+            if one and re.match(rf"{re.escape(one)}(?:[ ,;/]|$)", rest)
+        ]
         if not fitting:
             return False
         own = max(fitting, key=len)
@@ -232,11 +287,16 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-# --- dates and times ------------------------------------------------------------------------------
+# --- dates and times
+# ------------------------------------------------------------------------------
 
 
-def _is_moment(value: str, about: str, quotes: Sequence[Quoted], zone: str | None) -> bool:
-    """True for a date or time that the words name, or that lies a quoted length after one."""
+def _is_moment(
+    value: str, about: str, quotes: Sequence[Quoted], zone: str | None
+) -> bool:
+    """True for a date or time that the words name, or that lies a quoted length after
+    one.
+    """
     said = [(in_english(one.words), one.day) for one in quotes]
     if month := _MONTH_FORM.fullmatch(value):
         wanted_month = date(int(month[1] or month[4]), int(month[2] or month[3]), 1)
@@ -249,16 +309,25 @@ def _is_moment(value: str, about: str, quotes: Sequence[Quoted], zone: str | Non
     day, clock, offset = _read(value, about)
     if day is None and clock is None:
         return False
-    days = {one for quoted in quotes for one in _days_in(quoted)} | weekdays_of_next_week(said)
+    days = {
+        one for quoted in quotes for one in _days_in(quoted)
+    } | weekdays_of_next_week(said)
     days |= {day} if day and names_day(day, said) else set()
     clocks = {one for quoted in quotes for one in times_in(quoted.words)}
     clocks |= {one for quoted in quotes for one in clocks_in(quoted.words, quoted.text)}
-    starts = product(days if day else {date(2000, 1, 1)}, clocks if clock else {time(0)})
+    starts = product(
+        days if day else {date(2000, 1, 1)}, clocks if clock else {time(0)}
+    )
     wanted = datetime.combine(day or date(2000, 1, 1), clock or time(0))
-    if offset is not None and wanted.replace(tzinfo=zone_of(zone)).utcoffset() != offset:
+    if (
+        offset is not None
+        and wanted.replace(tzinfo=zone_of(zone)).utcoffset() != offset
+    ):
         return False
     lengths = [timedelta(0), *(one for quoted in quotes for one in _lengths(quoted))]
-    moments = {datetime.combine(*start) + length for start in starts for length in lengths}
+    moments = {
+        datetime.combine(*start) + length for start in starts for length in lengths
+    }
     return wanted in moments or (not day and wanted in {one - _DAY for one in moments})
 
 
@@ -272,7 +341,11 @@ def _read(value: str, about: str) -> tuple[date | None, time | None, timedelta |
             return None, time.fromisoformat(value), None
         if order := _ORDER.search(about):
             form = "%m/%d/%Y" if order[1] else "%d/%m/%Y"
-            return datetime.strptime(re.sub("[.-]", "/", value), form).date(), None, None
+            return (
+                datetime.strptime(re.sub("[.-]", "/", value), form).date(),
+                None,
+                None,
+            )
         return date.fromisoformat(value), None, None
     except ValueError:
         return None, None, None
@@ -290,6 +363,8 @@ def _days_in(quoted: Quoted) -> set[date]:
 
 def _lengths(quoted: Quoted) -> list[timedelta]:
     """The lengths of time that the words state, below ten years."""
-    measured = [(one.value, *measure_of(one.unit)) for one in amounts(quoted.words, quoted.text)]
+    measured = [
+        (one.value, *measure_of(one.unit)) for one in amounts(quoted.words, quoted.text)
+    ]
     seconds = [float(value * factor) for value, of, factor in measured if of == "time"]
     return [timedelta(seconds=one) for one in seconds if 0 < one < 3650 * 86_400]

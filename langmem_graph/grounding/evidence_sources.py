@@ -1,7 +1,9 @@
-"""Sources of values: the request, messages, and records with the messages they were made of.
+"""Sources of values: the request, messages, and records with the messages they were
+made of.
 
-Records alone lose exact values (Mem2ActBench 3.5), so the prompt has both. Values are taken unasked
-only from the request, from messages of trusted origins, and from records that rest on these alone.
+Records alone lose exact values (Mem2ActBench 3.5), so the prompt has both. Values are
+taken unasked only from the request, from messages of trusted origins, and from records
+that rest on these alone.
 """
 
 import re
@@ -39,7 +41,8 @@ class Source:
     speaker: str = ""
     said: str = ""  # the newest message that a record was made of
     at: str = ""
-    origin: Origin = "user"  # whose words it holds; of a record, the least trusted origin
+    # whose words it holds; of a record, the least trusted origin
+    origin: Origin = "user"
     trusted: tuple[str, ...] = ()  # texts from which values are taken unasked
     record_ids: tuple[str, ...] = ()
     message_ids: tuple[str, ...] = ()
@@ -86,7 +89,9 @@ class Evidence:
         return [known[alias] for alias in dict.fromkeys(aliases) if alias in known]
 
     def citation(self, alias: str, quote: str) -> Citation | None:
-        """The quote in that source, in a trusted text of it where it stands there; else None."""
+        """The quote in that source, in a trusted text of it where it stands there; else
+        None.
+        """
         for source in self.named([alias]):
             for text in dict.fromkeys([*source.trusted, source.text, source.said]):
                 if (words := quoted_in(quote, text)) is not None:
@@ -100,14 +105,18 @@ class StoredFacts:
 
     messages: dict[str, Message] = field(default_factory=dict)
     records: dict[str, Record] = field(default_factory=dict)
-    current: set[str] = field(default_factory=set)  # ids of the records that are true now
-    outdated: set[str] = field(default_factory=set)  # messages of whose records none is true
+    # ids of the records that are true now
+    current: set[str] = field(default_factory=set)
+    # messages of whose records none is true
+    outdated: set[str] = field(default_factory=set)
     superseded: dict[str, list[str]] = field(default_factory=dict)
     """By message: texts of records made of it that are no longer true."""
 
     def superseded_texts(self, messages: Sequence[str]) -> tuple[str, ...]:
         """Texts of the superseded records that were made of these messages."""
-        return tuple(text for message in messages for text in self.superseded.get(message, []))
+        return tuple(
+            text for message in messages for text in self.superseded.get(message, [])
+        )
 
     def messages_of(self, fact: Fact) -> list[Message]:
         """The fact's messages that are stored."""
@@ -120,7 +129,9 @@ class StoredFacts:
         return fact.record_id not in self.current
 
 
-def stored_facts(room: Room, messages: Sequence[str], records: Sequence[str]) -> StoredFacts:
+def stored_facts(
+    room: Room, messages: Sequence[str], records: Sequence[str]
+) -> StoredFacts:
     """What is stored of these messages and records."""
     with room.database.read_transaction() as connection:
         numbers = record_queries.numbers_of(connection, records)
@@ -144,14 +155,18 @@ async def read_sources(
 ) -> list[Source]:
     """The first facts in order of time, each record with its newest message.
 
-    A tool call that an assistant made is left out: its guess would come back as a memory. What two
-    facts say in the same words is shown once.
+    A tool call that an assistant made is left out: its guess would come back as a
+    memory. What two facts say in the same words is shown once.
     """
-    named = [(f.room, f.message_ids, [f.record_id] if f.record_id else []) for f in facts]
+    named = [
+        (f.room, f.message_ids, [f.record_id] if f.record_id else []) for f in facts
+    ]
     stored = await _stored(services, run, named)
     known = [(fact, stored[fact.room]) for fact in facts if fact.room in stored]
     usable = [(f, own) for f, own in known if f.record_id or not _is_guess(f, own)]
-    found = _distinct([_source(f, own, trust, run.user) for f, own in usable])[:MOST_FACTS]
+    found = _distinct([_source(f, own, trust, run.user) for f, own in usable])[
+        :MOST_FACTS
+    ]
     by_time = sorted(found, key=lambda source: source.at)
     return [replace(source, alias=f"f{n}") for n, source in enumerate(by_time, 1)]
 
@@ -161,7 +176,9 @@ def _is_guess(fact: Fact, stored: StoredFacts) -> bool:
 
 
 def _distinct(sources: Sequence[Source]) -> list[Source]:
-    """Each text once: of equal ones a trusted and newer one, and no message shown with a record."""
+    """Each text once: of equal ones a trusted and newer one, and no message shown with
+    a record.
+    """
     with_record = {source.said for source in sources if source.said}
     kept: dict[str, Source] = {}
     for source in sources:
@@ -181,10 +198,17 @@ def _rank(source: Source) -> tuple[bool, bool, bool, str]:
 async def current_sources(
     services: Services, run: StepRun, sources: Sequence[Source]
 ) -> dict[str, Source | None]:
-    """The sources as stored now, by alias; None for a source that was forgotten or superseded."""
-    stored = await _stored(services, run, [(s.room, s.message_ids, s.record_ids) for s in sources])
+    """The sources as stored now, by alias; None for a source that was forgotten or
+    superseded.
+    """
+    stored = await _stored(
+        services, run, [(s.room, s.message_ids, s.record_ids) for s in sources]
+    )
     none = StoredFacts()
-    return {source.alias: _current(source, stored.get(source.room, none)) for source in sources}
+    return {
+        source.alias: _current(source, stored.get(source.room, none))
+        for source in sources
+    }
 
 
 async def _stored(
@@ -197,7 +221,9 @@ async def _stored(
     def read(room: Room) -> StoredFacts:
         own = [(m, r) for name, m, r in named if name == shared_name(room.user_id)]
         messages = [one for several, _ in own for one in several]
-        return stored_facts(room, messages, [one for _, several in own for one in several])
+        return stored_facts(
+            room, messages, [one for _, several in own for one in several]
+        )
 
     return dict(await in_each(services, run, read))
 
@@ -205,10 +231,15 @@ async def _stored(
 async def in_each(
     services: Services, run: StepRun, work: Callable[[Room], T]
 ) -> list[tuple[str | None, T]]:
-    """The work in the user's room (None) and in each shared one, without those where it fails."""
+    """The work in the user's room (None) and in each shared one, without those where it
+    fails.
+    """
     notes = SearchNotes(warnings=run.warnings)
     return await services.in_rooms(
-        run.user, lambda rooms: _in_each(rooms, work, notes), notes.warnings, notes.warnings
+        run.user,
+        lambda rooms: _in_each(rooms, work, notes),
+        notes.warnings,
+        notes.warnings,
     )
 
 
@@ -235,12 +266,16 @@ def _current(source: Source, stored: StoredFacts) -> Source | None:
 
 
 def _origin(message: Message, user: str) -> Origin:
-    """Whose words a message holds; what others wrote in a shared room is text from elsewhere."""
+    """Whose words a message holds; what others wrote in a shared room is text from
+    elsewhere.
+    """
     is_own = message.room is None or message.author == user
     return message.origin if is_own else weakest([message.origin, "import"])
 
 
-def _source(fact: Fact, stored: StoredFacts, trust: Collection[Origin], user: str) -> Source:
+def _source(
+    fact: Fact, stored: StoredFacts, trust: Collection[Origin], user: str
+) -> Source:
     messages = stored.messages_of(fact)
     foreign = [o for o in (_origin(one, user) for one in messages) if o not in trust]
     own = [one.text[:LONGEST] for one in messages if _origin(one, user) in trust]
@@ -271,20 +306,25 @@ def _rests_on_trusted(
 ) -> bool:
     """Whether the fact's own text may be taken unasked.
 
-    A record may where it is settled, and either every message that carries it is trusted, or none
-    is and the user has taken up what somebody else said: a trusted message supports it.
+    A record may where it is settled, and either every message that carries it is
+    trusted, or none is and the user has taken up what somebody else said: a trusted
+    message supports it.
     """
     record = stored.records.get(fact.record_id or "")
     if record is None:
         return True  # a message: its text counts where its origin is trusted
     supporting = set(record.supporting_ids)
     messages = stored.messages_of(fact)
-    carrying = {_origin(one, user) in trust for one in messages if one.id not in supporting}
+    carrying = {
+        _origin(one, user) in trust for one in messages if one.id not in supporting
+    }
     return record.confirmation == "confirmed" and len(carrying) == 1
 
 
 def _labels(fact: Fact, said: Sequence[Message]) -> tuple[Label, ...]:
-    """The fact's own labels, and those of other statements of the message that is shown with it."""
+    """The fact's own labels, and those of other statements of the message that is shown
+    with it.
+    """
     own = fact.labels if fact.record_id else []
     others = [label for message in said for label in message.labels]
     return tuple({label.record_id: label for label in [*others, *own]}.values())

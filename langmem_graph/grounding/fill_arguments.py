@@ -1,7 +1,7 @@
 """The step `fill`: one model call that fills the arguments in the schema's own form.
 
-The model sees the schema whole, the request and the facts, and says for each single value which
-words it was taken from. Whether that is so is checked in `verify_values`.
+The model sees the schema whole, the request and the facts, and says for each single
+value which words it was taken from. Whether that is so is checked in `verify_values`.
 """
 
 from datetime import datetime
@@ -23,7 +23,9 @@ from langmem_graph.runtime import StepRun
 _NOT_ARGUMENTS = "arguments is not one JSON object that follows the tool's schema"
 
 
-async def fill(deps: Dependencies, state: GroundingState, run: StepRun) -> GroundingState:
+async def fill(
+    deps: Dependencies, state: GroundingState, run: StepRun
+) -> GroundingState:
     """Ask the model for the arguments; a tool without any costs no call."""
     usage, proposal = state["usage"].copy(), None
 
@@ -37,9 +39,15 @@ async def fill(deps: Dependencies, state: GroundingState, run: StepRun) -> Groun
 
 
 def _question(state: GroundingState) -> str:
-    tool, now, chosen = state["tool"], state["now"], ", ".join(state["model_may_choose"])
+    tool, now, chosen = (
+        state["tool"],
+        state["now"],
+        ", ".join(state["model_may_choose"]),
+    )
     lines = [
-        f"Now: {datetime.fromisoformat(now):%A %Y-%m-%d %H:%M}" if now else "Now: unknown",
+        f"Now: {datetime.fromisoformat(now):%A %Y-%m-%d %H:%M}"
+        if now
+        else "Now: unknown",
         f"Tool: {plain_id(tool.name)}: {as_data(tool.description)}",
         f"Schema: {plain_json(tool.schema)}",
         *([f"May be chosen: {as_data(chosen)}"] if chosen else []),
@@ -50,8 +58,14 @@ def _question(state: GroundingState) -> str:
 def _source_line(source: Source) -> str:
     if source.alias == REQUEST:
         return f"{source.alias}: request: {as_data(source.text)}"
-    notes = label_words(source.labels) or (" (no longer true)" if source.outdated else "")
-    notes += f" ({source.confirmation})" if source.confirmation in ("draft", "inferred") else ""
+    notes = label_words(source.labels) or (
+        " (no longer true)" if source.outdated else ""
+    )
+    notes += (
+        f" ({source.confirmation})"
+        if source.confirmation in ("draft", "inferred")
+        else ""
+    )
     notes += " (not the user's words)" if source.origin != "user" else ""
     speaker = f" {plain_id(source.speaker[:LONGEST_NAME])}" if source.speaker else ""
     said = source.said if source.said != source.text else ""

@@ -51,8 +51,8 @@ def build(
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled graph, without a store and without checkpoints of its own.
 
-    `schemas` are those of state, input and output; `read_input` converts another form of input;
-    `form` is `JSON` where a checkpointer may save the state.
+    `schemas` are those of state, input and output; `read_input` converts another form
+    of input; `form` is `JSON` where a checkpointer may save the state.
     """
     state, given, out = schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
@@ -60,7 +60,9 @@ def build(
     )
     first = _with_input(STEPS[0], read_input) if read_input else STEPS[0]
     steps = (first, *STEPS[1:])
-    builder.add_sequence([(s.__name__, as_node(form.step(s), deps, user_of)) for s in steps])
+    builder.add_sequence(
+        [(s.__name__, as_node(form.step(s), deps, user_of)) for s in steps]
+    )
     builder.set_entry_point("select_tool")
     # Not None: an application's checkpointer would save what was found, and keep it.
     return builder.compile(checkpointer=False, name="grounding")
@@ -89,11 +91,17 @@ def grounding_request(
     trust: Collection[Any] = ("user",),
     model_may_choose: Collection[str] = (),
 ) -> GroundingState:
-    """The state that the graph starts from; InvalidInputError for what it cannot start from."""
+    """The state that the graph starts from; InvalidInputError for what it cannot start
+    from.
+    """
     if not isinstance(request, str) or not request.strip():
-        raise InvalidInputError(f"The request must be a text with words in it, not {request!r}.")
+        raise InvalidInputError(
+            f"The request must be a text with words in it, not {request!r}."
+        )
     checked_options(policy, trust, model_may_choose)
-    several = tools if isinstance(tools, Sequence) and not isinstance(tools, str) else [tools]
+    several = (
+        tools if isinstance(tools, Sequence) and not isinstance(tools, str) else [tools]
+    )
     if not several:
         raise InvalidInputError("There is no tool to choose from.")
     return {
@@ -109,14 +117,19 @@ def grounding_request(
 
 
 def checked_options(policy: object, trust: object, model_may_choose: object) -> None:
-    """Raise InvalidInputError for an unknown policy or origin, or a text where a list belongs."""
+    """Raise InvalidInputError for an unknown policy or origin, or a text where a list
+    belongs.
+    """
     check_choice("policy", policy, get_args(Policy))
     origins = get_args(Origin)
     if not _is_list(trust) or any(one not in origins for one in cast(Any, trust)):
-        raise InvalidInputError(f"trust must be a list of {', '.join(origins)}, not {trust!r}.")
+        raise InvalidInputError(
+            f"trust must be a list of {', '.join(origins)}, not {trust!r}."
+        )
     if not _is_list(model_may_choose):
         raise InvalidInputError(
-            f"model_may_choose must be a list of arguments' names, not {model_may_choose!r}."
+            "model_may_choose must be a list of arguments' names, not "
+            f"{model_may_choose!r}."
         )
 
 
@@ -125,15 +138,23 @@ def _is_list(given: object) -> bool:
 
 
 class GroundingRunner:
-    """Fills tool calls with the memory's model; its coroutine runs on the memory's loop."""
+    """Fills tool calls with the memory's model; its coroutine runs on the memory's
+    loop.
+    """
 
     def __init__(self, services: Services, model: BaseChatModel) -> None:
         self._services, self._model = services, model
         self._graph = build(grounding_dependencies(services, model), configured_user)
 
     def over(self, services: Services) -> "GroundingRunner":
-        """A runner whose steps read with these, under a filter or in shared rooms too."""
-        return self if services is self._services else GroundingRunner(services, self._model)
+        """A runner whose steps read with these, under a filter or in shared
+        rooms too.
+        """
+        return (
+            self
+            if services is self._services
+            else GroundingRunner(services, self._model)
+        )
 
     async def ground(self, user_id: str, asked: GroundingState) -> GroundedCall:
         """Run the graph once, from a state that `grounding_request` made."""

@@ -1,10 +1,11 @@
 """The steps `select_tool` and `retrieve_slots`: a tool, and the sources for its slots.
 
-Of several tools, the model picks one of the ten that are nearest in words and meaning (Mem2ActBench
-3.3). The request, every slot, and every slot of the user's own and of the people named in the
-request are then searched for ("seat number", "my seat", "Mei seat"), with what tools ask of
-everybody ("my e-mail address"), and records by attributes. A second search, still without a model,
-looks for what was said later about the best facts, and for the people whom these name.
+Of several tools, the model picks one of the ten that are nearest in words and meaning
+(Mem2ActBench 3.3). The request, every slot, and every slot of the user's own and of the
+people named in the request are then searched for ("seat number", "my seat", "Mei
+seat"), with what tools ask of everybody ("my e-mail address"), and records by
+attributes. A second search, still without a model, looks for what was said later about
+the best facts, and for the people whom these name.
 """
 
 import asyncio
@@ -46,11 +47,13 @@ FOR_REQUEST = 40  # facts retrieved for the request; ours
 PER_SLOT = 5  # facts retrieved for one slot (Mem2ActBench)
 BY_ATTRIBUTE = 3  # records retrieved for one slot by attribute; ours
 MOST_SLOTS = 24  # slots that are searched for; the first ones of a larger tool
-MOST_OWNERS = 2  # named in the request, beside the user, whose slots are searched for; ours
+# named in the request, beside the user, whose slots are searched for; ours
+MOST_OWNERS = 2
 MOST_SEARCHES = 60  # searches for slots and for their entities; ours
 MOST_FOLLOWED = 20  # facts about which newer ones are searched for; ours
 MOST_NAMED = 8  # people in them who are searched for; ours
-AROUND = 0.5  # weight of a word of what all is about relative to one of what is looked for; ours
+# weight of a word of what all is about relative to one of what is looked for; ours
+AROUND = 0.5
 NEWER = 3  # facts retrieved for each; ours
 _LONGEST = 300  # characters of a fact that is searched for
 _NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z][\w'’-]+")  # capitalised, within a sentence
@@ -61,8 +64,12 @@ OWN = (
 """How people tell what most tools ask of them; what is near is among the facts."""
 
 
-async def select_tool(deps: Dependencies, state: GroundingState, run: StepRun) -> GroundingState:
-    """Choose a tool; the best of the ranking where the model's choice cannot be used."""
+async def select_tool(
+    deps: Dependencies, state: GroundingState, run: StepRun
+) -> GroundingState:
+    """Choose a tool; the best of the ranking where the model's choice cannot be
+    used.
+    """
     tools, usage = state["specs"], state["usage"].copy()
     chosen = tools[0]
     if len(tools) > 1:
@@ -72,14 +79,22 @@ async def select_tool(deps: Dependencies, state: GroundingState, run: StepRun) -
     return {"tool": chosen, "usage": usage}
 
 
-def _ranked(deps: Dependencies, tools: Sequence[ToolSpec], request: str) -> list[ToolSpec]:
+def _ranked(
+    deps: Dependencies, tools: Sequence[ToolSpec], request: str
+) -> list[ToolSpec]:
     texts, embedder = [_described(tool) for tool in tools], deps.services.embedder
-    words = np.array([fuzz.token_set_ratio(request, text) for text in texts], dtype=np.float64)
+    words = np.array(
+        [fuzz.token_set_ratio(request, text) for text in texts], dtype=np.float64
+    )
     try:
-        meaning = (embedder.embed(texts) @ embedder.embed_query(request)).astype(np.float64)
+        meaning = (embedder.embed(texts) @ embedder.embed_query(request)).astype(
+            np.float64
+        )
     except EmbeddingError:  # the tools are then ranked by words alone
         meaning = np.zeros(len(texts))
-    scores = reciprocal_rank_fusion([words, meaning], deps.services.settings.ranking.rrf_k)
+    scores = reciprocal_rank_fusion(
+        [words, meaning], deps.services.settings.ranking.rrf_k
+    )
     return [tools[place] for place in best_places(scores)]
 
 
@@ -92,13 +107,20 @@ async def _pick(
     deps: Dependencies, tools: Sequence[ToolSpec], request: str, usage: RunUsage
 ) -> ToolSpec:
     by_alias = {f"t{place}": tool for place, tool in enumerate(tools, 1)}
-    lines = [f"{alias}: {as_data(_described(tool)[:600])}" for alias, tool in by_alias.items()]
+    lines = [
+        f"{alias}: {as_data(_described(tool)[:600])}"
+        for alias, tool in by_alias.items()
+    ]
     question = "\n".join(["Tools:", *lines, f"Request: {as_data(request)}"])
-    choice = await deps.runner.ask(ToolChoice, load_prompt("select_tool"), question, usage)
+    choice = await deps.runner.ask(
+        ToolChoice, load_prompt("select_tool"), question, usage
+    )
     return by_alias.get(choice.tool, tools[0]) if choice else tools[0]
 
 
-async def retrieve_slots(deps: Dependencies, state: GroundingState, run: StepRun) -> GroundingState:
+async def retrieve_slots(
+    deps: Dependencies, state: GroundingState, run: StepRun
+) -> GroundingState:
     """Find sources for all slots."""
     tool, slots, query = state["tool"], searched_slots(state["tool"]), state["query"]
     request = Source(REQUEST, query, at=state["now"], trusted=(query,))
@@ -114,46 +136,67 @@ async def retrieve_slots(deps: Dependencies, state: GroundingState, run: StepRun
 
 
 async def _searched(
-    deps: Dependencies, run: StepRun, tool: ToolSpec, slots: Sequence[Slot], request: str
+    deps: Dependencies,
+    run: StepRun,
+    tool: ToolSpec,
+    slots: Sequence[Slot],
+    request: str,
 ) -> list[Fact]:
-    """The facts found for the request, for each slot, and for the entity that it belongs to."""
+    """The facts found for the request, for each slot, and for the entity that it
+    belongs to.
+    """
     about = f"{in_words(tool.name)} {tool.description} {request}"
     wanted = [slot.about for slot in slots]
 
     def read(room: Room) -> tuple[list[list[Fact]], list[str]]:
-        return _by_attribute(room, wanted, about, BY_ATTRIBUTE), _subjects_in(room, request)
+        return _by_attribute(room, wanted, about, BY_ATTRIBUTE), _subjects_in(
+            room, request
+        )
 
     of_rooms = await in_each(deps.services, run, read)
     resembling = [facts for _, (found, _) in of_rooms for facts in found]
     named = [name for _, (_, subjects) in of_rooms for name in subjects]
-    owners = ["my", *dict.fromkeys([*named, *_NAME.findall(request)])][: MOST_OWNERS + 1]
+    owners = ["my", *dict.fromkeys([*named, *_NAME.findall(request)])][
+        : MOST_OWNERS + 1
+    ]
     own = [f"{owner} {in_words(slot.path[-1])}" for slot in slots for owner in owners]
     queries = dict.fromkeys([*OWN, *wanted, *own][:MOST_SEARCHES])
     searches = [(request, FOR_REQUEST), *((query, PER_SLOT) for query in queries)]
     found = await _gathered(deps, run, searches)
     best = {facts[0].id: facts[0] for facts in found if facts}
-    return interleaved([found[0], *await _followed(deps, run, best), *found[1:], *resembling])
+    return interleaved(
+        [found[0], *await _followed(deps, run, best), *found[1:], *resembling]
+    )
 
 
 def _subjects_in(room: Room, request: str) -> list[str]:
     """The subjects of records that the request names, without the user."""
     with room.database.read_transaction() as connection:
-        subjects = {subject for _, subject, _ in record_queries.with_attributes(connection)}
+        subjects = {
+            subject for _, subject, _ in record_queries.with_attributes(connection)
+        }
     return sorted(one for one in subjects if one != "user" and says(request, one))
 
 
-def _by_attribute(room: Room, wanted: Sequence[str], about: str, k: int) -> list[list[Fact]]:
-    """For each text, the `k` current records whose subject and attribute resemble it most.
+def _by_attribute(
+    room: Room, wanted: Sequence[str], about: str, k: int
+) -> list[list[Fact]]:
+    """For each text, the `k` current records whose subject and attribute resemble it
+    most.
 
-    The text of a record may share neither a word nor a meaning with what is looked for, while its
-    attribute resembles it ("shop", "bike shop"). Rare words among the user's attributes count more,
-    words of what all of it is `about` count less.
+    The text of a record may share neither a word nor a meaning with what is looked for,
+    while its attribute resembles it ("shop", "bike shop"). Rare words among the user's
+    attributes count more, words of what all of it is `about` count less.
     """
     with room.database.read_transaction() as connection:
         named = record_queries.with_attributes(connection)
-    attributes = [(n, content(name.replace("_", " ")), content(whose)) for n, whose, name in named]
+    attributes = [
+        (n, content(name.replace("_", " ")), content(whose)) for n, whose, name in named
+    ]
     seen = Counter(word for _, name, subject in attributes for word in name | subject)
-    weight = {word: math.log(1 + len(attributes) / count) for word, count in seen.items()}
+    weight = {
+        word: math.log(1 + len(attributes) / count) for word, count in seen.items()
+    }
     around, ranked = content(about), []
     for words in map(content, wanted):
         scores = {
@@ -164,7 +207,9 @@ def _by_attribute(room: Room, wanted: Sequence[str], about: str, k: int) -> list
         best = sorted((n for n in scores if scores[n]), key=lambda n: (-scores[n], -n))
         ranked.append(best[:k])
     return room.database.read(
-        lambda connection: [[*facts_by_number(connection, best).values()] for best in ranked]
+        lambda connection: [
+            [*facts_by_number(connection, best).values()] for best in ranked
+        ]
     )
 
 
@@ -175,19 +220,31 @@ def _total(words: frozenset[str], weight: dict[str, float]) -> float:
 async def _gathered(
     deps: Dependencies, run: StepRun, searches: Sequence[tuple[str, int]]
 ) -> list[list[Fact]]:
-    return await asyncio.gather(*(deps.search(query, k, "semantic", run) for query, k in searches))
+    return await asyncio.gather(
+        *(deps.search(query, k, "semantic", run) for query, k in searches)
+    )
 
 
-async def _followed(deps: Dependencies, run: StepRun, best: Mapping[str, Fact]) -> list[list[Fact]]:
-    """What was said later about what the best facts say, and of the people whom they name."""
+async def _followed(
+    deps: Dependencies, run: StepRun, best: Mapping[str, Fact]
+) -> list[list[Fact]]:
+    """What was said later about what the best facts say, and of the people whom they
+    name.
+    """
     first = list(best.values())[:MOST_FOLLOWED]
-    named = Counter(name for fact in best.values() for name in set(_NAME.findall(fact.text)))
+    named = Counter(
+        name for fact in best.values() for name in set(_NAME.findall(fact.text))
+    )
     people = [name for name in named if name.casefold() not in (*MONTHS, *WEEKDAYS)]
     people = sorted(people, key=lambda name: -named[name])[:MOST_NAMED]
     searches = [*((fact.text[:_LONGEST], NEWER + 1) for fact in first)]
-    searches += [(f"{name}, surname, phone number and address", NEWER) for name in people]
+    searches += [
+        (f"{name}, surname, phone number and address", NEWER) for name in people
+    ]
     found = await _gathered(deps, run, searches)
-    found += await asyncio.gather(*(deps.search(n, PER_SLOT, "entity", run) for n in people))
+    found += await asyncio.gather(
+        *(deps.search(n, PER_SLOT, "entity", run) for n in people)
+    )
     later = [
         [one for one in own if one.at and fact.at and one.at > fact.at][:NEWER]
         for fact, own in zip(first, found, strict=False)

@@ -18,7 +18,9 @@ from langmem_graph.storage.memory_services import Services
 
 Policy = Literal["flag", "drop", "ask"]
 """What is told of a value that is not sent, and whether the model's own choices are."""
-How = Literal["explicit", "derived", "inferred", "default", "offered", "conflict", "refused"]
+How = Literal[
+    "explicit", "derived", "inferred", "default", "offered", "conflict", "refused"
+]
 """How a value was found, or why it is not sent."""
 SENT: tuple[How, ...] = ("explicit", "derived", "inferred", "default")
 

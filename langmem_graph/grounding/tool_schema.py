@@ -1,7 +1,8 @@
-"""The slots that a tool's JSON schema defines, and the values within arguments, in its types.
+"""The slots that a tool's JSON schema defines, and the values within arguments, in its
+types.
 
-`slots_of` lists the arguments that are to be filled, `leaves` the values that a model proposes,
-`problem` what is wrong with one.
+`slots_of` lists the arguments that are to be filled, `leaves` the values that a model
+proposes, `problem` what is wrong with one.
 """
 
 import json
@@ -18,7 +19,8 @@ from jsonschema.validators import extend
 
 from langmem_graph.llm.tool_specs import ToolSpec
 
-DEEPEST = 4  # levels of nested objects whose parts are slots; a deeper object is one slot
+# levels of nested objects whose parts are slots; a deeper object is one slot
+DEEPEST = 4
 
 _ANYTHING: Mapping[str, Any] = {}
 _NOTHING: Mapping[str, Any] = {"not": {}}
@@ -65,23 +67,29 @@ class Slot:
     def about(self) -> str:
         """Name and description, as words.
 
-        As a search query it lacks the request, with which every slot would find the same facts.
+        As a search query it lacks the request, with which every slot would find the
+        same facts.
         """
         return " ".join(filter(None, (*map(in_words, self.path), self.description)))
 
     def names_of(self, choice: str) -> list[str]:
         """A choice, and its title and description where the schema has them.
 
-        They are beside a `const`, or in the slot's description: "pl Polish, en English".
+        They are beside a `const`, or in the slot's description: "pl Polish, en
+        English".
         """
-        parts = [part for part in every_form(self.schema) if part.get("const") == choice]
+        parts = [
+            part for part in every_form(self.schema) if part.get("const") == choice
+        ]
         beside = [str(part[key]) for part in parts for key in _NAMING if part.get(key)]
         named = rf"(?<![^\s;,.]){re.escape(choice)}(?:\s?[:=–-]|\s)\s*([^;,.\n]+)"
         return [choice, *beside, *map(str.strip, re.findall(named, self.description))]
 
 
 def slot_name(path: Sequence[str]) -> str:
-    """A path as one name, `guest.email`; a dot within a part is `~1`, as in a JSON pointer."""
+    """A path as one name, `guest.email`; a dot within a part is `~1`, as in a JSON
+    pointer.
+    """
     return ".".join(part.replace("~", "~0").replace(".", "~1") for part in path)
 
 
@@ -107,7 +115,9 @@ def slots_of(tool: ToolSpec) -> list[Slot]:
     return list(_slots(tool.schema, (), required=True))
 
 
-def _slots(schema: Mapping[str, Any], path: tuple[str, ...], *, required: bool) -> Iterator[Slot]:
+def _slots(
+    schema: Mapping[str, Any], path: tuple[str, ...], *, required: bool
+) -> Iterator[Slot]:
     needed = schema.get("required") or ()
     for name, part in schema["properties"].items():
         inner = (*path, name)
@@ -124,7 +134,9 @@ def searched_slots(tool: ToolSpec) -> list[Slot]:
     """The slots to search for: of a list of objects, the parts of these."""
     found = list[Slot]()
     for slot in slots_of(tool):
-        inside = next((one for item in _items(slot.schema) if (one := object_in(item))), None)
+        inside = next(
+            (one for item in _items(slot.schema) if (one := object_in(item))), None
+        )
         parts = _slots(inside, slot.path, required=slot.required) if inside else [slot]
         found += parts
     return found
@@ -149,8 +161,12 @@ class Leaf:
     free: tuple[str, ...] = ()  # names on its path that the schema does not give
 
 
-def leaves(value: Any, schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[Leaf]:
-    """Every single value of some arguments with its schema; null and what may not be are none."""
+def leaves(
+    value: Any, schema: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[Leaf]:
+    """Every single value of some arguments with its schema; null and what may not be
+    are none.
+    """
     if not isinstance(value, dict | list) or not _may_hold(schema, value):
         if value is not None:
             yield Leaf(Slot(path, schema, required=True), value)
@@ -166,19 +182,31 @@ def leaves(value: Any, schema: Mapping[str, Any], path: tuple[str, ...] = ()) ->
 
 def _may_hold(schema: Mapping[str, Any], value: Any) -> bool:
     """Whether a value of a schema may be such an object or list."""
-    kind, parts = ("object", "properties") if isinstance(value, dict) else ("array", "items")
+    kind, parts = (
+        ("object", "properties") if isinstance(value, dict) else ("array", "items")
+    )
     types = set(_types(schema))
-    return not types or kind in types or any(parts in form for form in every_form(schema))
+    return (
+        not types or kind in types or any(parts in form for form in every_form(schema))
+    )
 
 
-def _inside(schema: Mapping[str, Any], step: str | int) -> tuple[list[Mapping[str, Any]], bool]:
-    """The schemas of one part, and whether its name is free; none where it must not be there."""
+def _inside(
+    schema: Mapping[str, Any], step: str | int
+) -> tuple[list[Mapping[str, Any]], bool]:
+    """The schemas of one part, and whether its name is free; none where it must not be
+    there.
+    """
     forms, free = list(every_form(schema)), False
     if isinstance(step, int):
         prefixes = [form.get("prefixItems", ()) for form in forms]
         named = [one[step] for one in prefixes if step < len(one)] or _items(schema)
     else:
-        named = [form["properties"][step] for form in forms if step in form.get("properties", ())]
+        named = [
+            form["properties"][step]
+            for form in forms
+            if step in form.get("properties", ())
+        ]
         if free := not named:
             named = [form.get("additionalProperties", True) for form in forms]
     if False in named:
@@ -215,11 +243,15 @@ def _choices(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 def _alternatives(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for word in ("anyOf", "oneOf", "allOf"):
-        yield from (part for part in schema.get(word) or () if isinstance(part, Mapping))
+        yield from (
+            part for part in schema.get(word) or () if isinstance(part, Mapping)
+        )
 
 
 def read_arguments(text: str) -> dict[str, Any] | None:
-    """The arguments that a model wrote as JSON; None where it is no object that can be stored."""
+    """The arguments that a model wrote as JSON; None where it is no object that can be
+    stored.
+    """
     if text.count("[") + text.count("{") > MOST_BRACKETS:
         return None
     try:
@@ -238,12 +270,15 @@ def _no_constant(name: str) -> Any:
 def converted(value: Any, slot: Slot) -> Any:
     """A single value in one of the slot's types, where only its JSON type is another.
 
-    A choice is spelled as the schema has it. What cannot be converted stays as it is, which the
-    schema check then reports.
+    A choice is spelled as the schema has it. What cannot be converted stays as it is,
+    which the schema check then reports.
     """
     types = slot.types
     for choice in slot.choices:
-        if isinstance(choice, str) and choice.casefold() == str(value).strip().casefold():
+        if (
+            isinstance(choice, str)
+            and choice.casefold() == str(value).strip().casefold()
+        ):
             return choice
     if isinstance(value, str) and types and "string" not in types:
         plain = value.strip()
@@ -276,7 +311,9 @@ def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
     yield from _Validator(schema, format_checker=_formats).iter_errors(value)
 
 
-def _in_steps(checker: Any, step: float, value: object, _: object) -> Iterator[ValidationError]:
+def _in_steps(
+    checker: Any, step: float, value: object, _: object
+) -> Iterator[ValidationError]:
     """`multipleOf` in exact arithmetic: in binary, 19.99 is not a multiple of 0.01."""
     if checker.is_type(value, "number") and Fraction(str(value)) % Fraction(str(step)):
         yield ValidationError(f"{value!r} is not a multiple of {step}")

@@ -1,7 +1,8 @@
 """The step `verify`: one check in code of every single value (Mem2ActBench 3.3).
 
-A value is sent where the quote stands in the cited source, and the value stands in the quote or
-follows from it by a derivation of code. What only others than the user said is offered.
+A value is sent where the quote stands in the cited source, and the value stands in the
+quote or follows from it by a derivation of code. What only others than the user said is
+offered.
 """
 
 import re
@@ -18,7 +19,12 @@ from langmem_graph.grounding.derivations import (
     text_derivation,
 )
 from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence
-from langmem_graph.grounding.state import Dependencies, FilledValue, GroundingState, Policy
+from langmem_graph.grounding.state import (
+    Dependencies,
+    FilledValue,
+    GroundingState,
+    Policy,
+)
 from langmem_graph.grounding.tool_schema import (
     Leaf,
     Slot,
@@ -34,14 +40,23 @@ from langmem_graph.schedule.times import zone_of
 from langmem_graph.threads import in_thread
 from langmem_graph.values.matching import quoted_in, says, tokens, whole_in
 
-_SAYS_BOOLEAN = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_SAYS_BOOLEAN = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "no": False,
+    "off": False,
+}
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
 _SPLIT = r"(?:(?<!\d)[\s_'’-]{0,2}|[\s_'’-]{0,2}(?!\d))"
 """What may stand between two letters of a choice's name, but not between two digits."""
 _OWN_CHOICE = "is the model's own choice: the quoted words do not say {!r}"
 
 
-async def verify(deps: Dependencies, state: GroundingState, run: StepRun) -> GroundingState:
+async def verify(
+    deps: Dependencies, state: GroundingState, run: StepRun
+) -> GroundingState:
     """Check every value that the model proposed."""
     proposal, chosen = state["proposal"], state["model_may_choose"]
     if proposal is None:
@@ -50,7 +65,9 @@ async def verify(deps: Dependencies, state: GroundingState, run: StepRun) -> Gro
         citations=_citations(proposal, state["evidence"]),
         evidence=state["evidence"],
         # of one tool of several, a slot is named `tool.slot`
-        may_choose=frozenset(name.removeprefix(f"{state['tool'].name}.") for name in chosen),
+        may_choose=frozenset(
+            name.removeprefix(f"{state['tool'].name}.") for name in chosen
+        ),
         policy=state["policy"],
         zone=deps.services.settings.time_zone,
     )
@@ -58,12 +75,20 @@ async def verify(deps: Dependencies, state: GroundingState, run: StepRun) -> Gro
     # in a thread: tables of countries and towns are read from disk at their first use
     filled = await in_thread(lambda: [check.filled(leaf) for leaf in proposed])
     named = {one.path for one in filled}
-    rivals = [check.conflict(path) for path in map(_path, proposal.missing) if path not in named]
+    rivals = [
+        check.conflict(path)
+        for path in map(_path, proposal.missing)
+        if path not in named
+    ]
     return {"filled": [*filled, *(one for one in rivals if one)]}
 
 
-def _citations(proposal: ToolFill, evidence: Evidence) -> dict[tuple[str, ...], list[Citation]]:
-    """What the model cites for each path, as far as the quotes stand in their sources."""
+def _citations(
+    proposal: ToolFill, evidence: Evidence
+) -> dict[tuple[str, ...], list[Citation]]:
+    """What the model cites for each path, as far as the quotes stand in their
+    sources.
+    """
     found: dict[tuple[str, ...], list[Citation]] = defaultdict(list)
     for taken in proposal.sources:
         citation = evidence.citation(taken.fact, taken.quote)
@@ -92,13 +117,19 @@ class ValueCheck:
         slot, cited = leaf.slot, self._cited(leaf.slot.path)
         value = converted(leaf.value, slot)
         is_given = isinstance(value, str) and slot.choices == (value,)
-        if is_given or (slot.has_default and not cited and value == slot.schema["default"]):
+        if is_given or (
+            slot.has_default and not cited and value == slot.schema["default"]
+        ):
             return FilledValue(slot.path, "default", value)
         if wrong := problem(value, slot.schema):
-            return FilledValue(slot.path, "refused", reason=f"does not fit the schema: {wrong}")
+            return FilledValue(
+                slot.path, "refused", reason=f"does not fit the schema: {wrong}"
+            )
         current = [one for one in cited if not _is_outdated(one, value)]
         for own in ([one for one in current if one.is_trusted], current):
-            stands = all(any(quoted_in(name, one.words) for one in own) for name in leaf.free)
+            stands = all(
+                any(quoted_in(name, one.words) for one in own) for name in leaf.free
+            )
             if (said := self._said(value, slot, own)) and stands:
                 return self._accepted(FilledValue(slot.path, "explicit", *said), own)
         if self._may_be_chosen(slot):
@@ -106,44 +137,74 @@ class ValueCheck:
             reason = f"is the model's choice: {value!r}"
             refused = replace(chosen, how="refused", reason=reason)
             return chosen if self.policy == "flag" else refused
-        return FilledValue(slot.path, "refused", reason=self._reason(leaf, value, cited, current))
+        return FilledValue(
+            slot.path, "refused", reason=self._reason(leaf, value, cited, current)
+        )
 
     def conflict(self, path: tuple[str, ...]) -> FilledValue | None:
-        """A value that sources disagree about: the model names several for what is missing."""
+        """A value that sources disagree about: the model names several for what is
+        missing.
+        """
         cited = [one for one in self._cited(path) if not _is_outdated(one, one.words)]
         if len({one.source.alias for one in cited}) < 2:
             return None
         return _citing(FilledValue(path, "conflict", reason="sources disagree"), cited)
 
     def _cited(self, path: tuple[str, ...]) -> list[Citation]:
-        """What is cited for a value; words cited for a whole object count for its parts."""
-        written = tuple(".".join(path).split("."))  # models do not escape the dots of names
+        """What is cited for a value; words cited for a whole object count for its
+        parts.
+        """
+        # models do not escape the dots of names
+        written = tuple(".".join(path).split("."))
         for length in range(len(written), 0, -1):
             if found := self.citations.get(written[:length]):
                 return list(found)
         return []
 
-    def _said(self, value: Any, slot: Slot, cited: Sequence[Citation]) -> tuple[Any, str] | None:
-        """The value as it is sent, and by which derivation; None where the words do not say it."""
+    def _said(
+        self, value: Any, slot: Slot, cited: Sequence[Citation]
+    ) -> tuple[Any, str] | None:
+        """The value as it is sent, and by which derivation; None where the words do not
+        say it.
+        """
         if not cited:
-            request = self.evidence.citation(REQUEST, value) if isinstance(value, str) else None
+            request = (
+                self.evidence.citation(REQUEST, value)
+                if isinstance(value, str)
+                else None
+            )
             return (value, "") if request and len(value) >= _SHORTEST else None
-        quotes = [Quoted(one.words, one.text, self._day(one.source.at)) for one in cited]
+        quotes = [
+            Quoted(one.words, one.text, self._day(one.source.at)) for one in cited
+        ]
         if isinstance(value, bool):
-            own = [one.words for one in quotes if says(one.words, in_words(slot.path[-1]))]
+            own = [
+                one.words for one in quotes if says(one.words, in_words(slot.path[-1]))
+            ]
             said = any(_SAYS_BOOLEAN.get(_ending(words)) is value for words in own)
             return (value, "") if said else None
         if isinstance(value, int | float):
-            digits = str(value) if isinstance(value, int) else ""  # a whole number, digit by digit
+            # a whole number, digit by digit
+            digits = str(value) if isinstance(value, int) else ""
             stands = any(whole_in(digits, one.words) is not None for one in quotes)
             whole = "integer" in slot.types and "number" not in slot.types
-            how = "" if stands else number_derivation(value, slot.about, quotes, whole=whole)
+            how = (
+                ""
+                if stands
+                else number_derivation(value, slot.about, quotes, whole=whole)
+            )
             named = any(_names(name, quotes) for name in slot.names_of(str(value))[1:])
             how = "choice" if how is None and named else how
             return None if how is None else (value, how)
         if value in slot.choices:
             names = [name for name in slot.names_of(value) if _names(name, quotes)]
-            how = "" if value in names else "choice" if names else choice_derivation(value, quotes)
+            how = (
+                ""
+                if value in names
+                else "choice"
+                if names
+                else choice_derivation(value, quotes)
+            )
             return (value, how) if names or how else None
         for one in quotes:
             if (words := quoted_in(value, one.words)) is not None:
@@ -152,16 +213,26 @@ class ValueCheck:
         return (value, derived) if derived else None
 
     def _day(self, at: str) -> date | None:
-        return datetime.fromisoformat(at).astimezone(zone_of(self.zone)).date() if at else None
+        return (
+            datetime.fromisoformat(at).astimezone(zone_of(self.zone)).date()
+            if at
+            else None
+        )
 
     def _accepted(self, filled: FilledValue, cited: Sequence[Citation]) -> FilledValue:
-        """The value as explicit or derived; as offered where it rests on what others said."""
-        cited = cited or [one for one in [self.evidence.citation(REQUEST, filled.value)] if one]
+        """The value as explicit or derived; as offered where it rests on what others
+        said.
+        """
+        cited = cited or [
+            one for one in [self.evidence.citation(REQUEST, filled.value)] if one
+        ]
         filled = replace(filled, how="derived") if filled.derivation else filled
         foreign = [one for one in cited if not one.is_trusted]
         if not foreign:
             return _citing(filled, cited)
-        if taken_up := self._taken_up(filled.value, max(one.source.at for one in foreign)):
+        if taken_up := self._taken_up(
+            filled.value, max(one.source.at for one in foreign)
+        ):
             return _citing(filled, [taken_up])
         offered = replace(filled, how="offered", origin=foreign[0].source.origin)
         return _citing(offered, cited)
@@ -172,7 +243,12 @@ class ValueCheck:
             return None
         for source in self.evidence.sources:
             found = self.evidence.citation(source.alias, value)
-            if found and found.is_trusted and source.at >= since and not _is_outdated(found, value):
+            if (
+                found
+                and found.is_trusted
+                and source.at >= since
+                and not _is_outdated(found, value)
+            ):
                 return found
         return None
 
@@ -181,7 +257,11 @@ class ValueCheck:
         return bool(self.may_choose & {slot.name, plain})
 
     def _reason(
-        self, leaf: Leaf, value: Any, cited: Sequence[Citation], current: Sequence[Citation]
+        self,
+        leaf: Leaf,
+        value: Any,
+        cited: Sequence[Citation],
+        current: Sequence[Citation],
     ) -> str:
         if not cited:
             return "does not stand in a source"
@@ -194,15 +274,21 @@ class ValueCheck:
 
 def _is_outdated(citation: Citation, value: Any) -> bool:
     source = citation.source
-    return source.outdated or any(map(source.has_superseded, (citation.words, str(value))))
+    return source.outdated or any(
+        map(source.has_superseded, (citation.words, str(value)))
+    )
 
 
 def _names(name: str, quotes: Sequence[Quoted]) -> bool:
-    """Whether the words have a name whole, however it is split: "plant-based", "pick-up points"."""
+    """Whether the words have a name whole, however it is split: "plant-based", "pick-up
+    points".
+    """
     signs = re.sub(r"(?<=\w)[\s_'’-]+(?=\w)", "", name.strip())
     parts = [f"{re.escape(sign)}{_SPLIT}" for sign in signs[:-1]]
     plural = "s?" if len(signs) >= _SHORTEST else ""
-    pattern = re.compile("".join([*parts, re.escape(signs[-1:]), plural]), re.IGNORECASE)
+    pattern = re.compile(
+        "".join([*parts, re.escape(signs[-1:]), plural]), re.IGNORECASE
+    )
     words = [text for one in quotes for text in (one.words, in_words(one.words))]
     return any(says(one, name) or any(tokens(pattern, one)) for one in words)
 
@@ -214,6 +300,8 @@ def _ending(words: str) -> str:
 
 def _citing(filled: FilledValue, cited: Sequence[Citation]) -> FilledValue:
     aliases = tuple(dict.fromkeys(one.source.alias for one in cited))
-    separator, quotes = (" / ", "text") if filled.how == "conflict" else (" … ", "words")
+    separator, quotes = (
+        (" / ", "text") if filled.how == "conflict" else (" … ", "words")
+    )
     text = separator.join(dict.fromkeys(getattr(one, quotes) for one in cited))
     return replace(filled, sources=aliases, text=text)

@@ -1,4 +1,6 @@
-"""The inspector: pages on which people look into a memory, and put it right (extra `inspect`)."""
+"""The inspector: pages on which people look into a memory, and put it right (extra
+`inspect`).
+"""
 
 from langmem_graph.inspector.app import create_inspector
 

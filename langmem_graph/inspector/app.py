@@ -62,24 +62,32 @@ def create_inspector(
     hosts: Sequence[str] = LOOPBACK,
     token: str | None = None,
 ) -> ASGIApp:
-    """Pages on which a memory is looked at, as an ASGI application to mount in one's own.
+    """Pages on which a memory is looked at, as an ASGI application to mount in one's
+    own.
 
     ```python
     app.mount("/memory", create_inspector(memory, hosts=["intranet.example"]))
     ```
 
-    It shows every user's memory and every shared room, without asking `authorize`, to whoever
-    reaches it: let your application's authentication guard the mount, or give a `token`.
+    It shows every user's memory and every shared room, without asking `authorize`, to
+    whoever reaches it: let your application's authentication guard the mount, or give a
+    `token`.
 
     Args:
         memory: a memory, which may be read-only. It stays the caller's to close.
-        allow_changes: offer to correct, undo, forget and confirm, but not in shared rooms.
-        hosts: the names under which it is reached (no ports); by default those of this machine.
+        allow_changes: offer to correct, undo, forget and confirm, but not in shared
+            rooms.
+        hosts: the names under which it is reached (no ports); by default those of this
+            machine.
         token: visitors first open `/?token=…`, which is exchanged for a cookie.
     """
     site = _Site(memory, allow_changes)
     routes = [
-        Route(f"/{name}", partial(_page, site, f"{name or 'people'}.html", page), methods=["GET"])
+        Route(
+            f"/{name}",
+            partial(_page, site, f"{name or 'people'}.html", page),
+            methods=["GET"],
+        )
         for name, page in pages.PAGES.items()
     ]
     routes += [
@@ -97,8 +105,12 @@ async def _visit(site: _Site, request: Request) -> Visit:
     form = {}
     if request.method == "POST":
         form = dict(parse_qsl((await _body(request)).decode("utf-8", "replace"), True))
-        if not hmac.compare_digest(form.get("csrf", "").encode(), request.scope["csrf"].encode()):
-            raise ReadOnlyError("This form is not from a page of this inspector: reload the page.")
+        if not hmac.compare_digest(
+            form.get("csrf", "").encode(), request.scope["csrf"].encode()
+        ):
+            raise ReadOnlyError(
+                "This form is not from a page of this inspector: reload the page."
+            )
     fields = {**request.query_params, **form}
     may_change = site.allow_changes and not fields.get("room")
     return Visit(site.memory, fields, request.scope["csrf"], may_change)
@@ -113,23 +125,35 @@ async def _body(request: Request) -> bytes:
     return body
 
 
-async def _answered(site: _Site, request: Request, work: Callable[[Visit], Response]) -> Response:
+async def _answered(
+    site: _Site, request: Request, work: Callable[[Visit], Response]
+) -> Response:
     """The answer to a request; an error of the memory's is a page that says so."""
     visit = None
     try:
         visit = await _visit(site, request)
         return await run_in_threadpool(work, visit)
-    except (LangMemGraphError, OverflowError) as error:  # the latter: no calendar has that day
-        statuses = ((NotFoundError, 404), (NothingStoredError, 404), (ReadOnlyError, 403))
+    # the latter: no calendar has that day
+    except (LangMemGraphError, OverflowError) as error:
+        statuses = (
+            (NotFoundError, 404),
+            (NothingStoredError, 404),
+            (ReadOnlyError, 403),
+        )
         otherwise = 400 if isinstance(error, InvalidInputError | OverflowError) else 500
-        status = next((code for kind, code in statuses if isinstance(error, kind)), otherwise)
+        status = next(
+            (code for kind, code in statuses if isinstance(error, kind)), otherwise
+        )
         bare = Visit(site.memory, {}, "", False)
         html = "".join(render("error.html", visit or bare, {"error": str(error)}))
         return HTMLResponse(html, status)
 
 
 async def _page(
-    site: _Site, template: str, page: Callable[[Visit], dict[str, Any]], request: Request
+    site: _Site,
+    template: str,
+    page: Callable[[Visit], dict[str, Any]],
+    request: Request,
 ) -> Response:
     def show(visit: Visit) -> Response:
         return _streamed(render(template, visit, page(visit)))
@@ -138,13 +162,17 @@ async def _page(
 
 
 def _streamed(parts: Iterator[str]) -> Response:
-    """A page whose first part is made before anything is sent: what fails there has a status."""
+    """A page whose first part is made before anything is sent: what fails there has a
+    status.
+    """
     first = next(parts)
     return StreamingResponse(chain([first], parts), media_type="text/html")
 
 
 async def _text(site: _Site, request: Request) -> Response:
-    return await _answered(site, request, lambda v: PlainTextResponse(pages.message_text(v)))
+    return await _answered(
+        site, request, lambda v: PlainTextResponse(pages.message_text(v))
+    )
 
 
 async def _reason(site: _Site, request: Request) -> Response:
@@ -166,8 +194,12 @@ async def _unknown_page(request: Request, _: Exception) -> Response:
     return PlainTextResponse("The inspector has no such page.", 404)
 
 
-def server(memory: Memory, token: str, *, allow_changes: bool = False) -> "uvicorn.Server":
-    """A server that writes no access log: the first address that is asked for holds the token."""
+def server(
+    memory: Memory, token: str, *, allow_changes: bool = False
+) -> "uvicorn.Server":
+    """A server that writes no access log: the first address that is asked for holds the
+    token.
+    """
     import uvicorn
 
     app = create_inspector(memory, allow_changes=allow_changes, token=token)
@@ -191,7 +223,8 @@ def serve(
         memory: what is shown.
         port: 0 takes a free one.
         allow_changes: offer to correct, undo, forget and confirm.
-        announce: called with the address to open, which holds the token, once it is served.
+        announce: called with the address to open, which holds the token, once it is
+            served.
     """
     token = secrets.token_urlsafe(24)
     with closing(socket.create_server((HOST, port))) as listening:

@@ -13,7 +13,12 @@ from langmem_graph.memory import UserMemory
 from langmem_graph.reasoning.proof import named_facts, proof_tree
 from langmem_graph.retrieval.schedule_lookup import MOST_OCCURRENCES
 from langmem_graph.schemas import Message, MessageHit, Record
-from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, TopicFile, parse
+from langmem_graph.topics.track_and_profile_files import (
+    PROFILE,
+    ProfileFile,
+    TopicFile,
+    parse,
+)
 
 PER_PAGE = 50
 IN_COLUMN = 40
@@ -40,7 +45,13 @@ def person(visit: Visit) -> dict[str, Any]:
     held = visit.user.held_changes()
     paging = _paging(start, len(shown), len(sessions))
     cost = visit.user.usage()
-    return {"overview": visit.overview, "cost": cost, "sessions": shown, "held": held, **paging}
+    return {
+        "overview": visit.overview,
+        "cost": cost,
+        "sessions": shown,
+        "held": held,
+        **paging,
+    }
 
 
 def conversation(visit: Visit) -> dict[str, Any]:
@@ -48,7 +59,9 @@ def conversation(visit: Visit) -> dict[str, Any]:
     session, start = visit.get("session"), visit.number("start", 0, FAR)
     messages = visit.user.conversation(session, start=start, limit=PER_PAGE + 1)
     if not messages:
-        raise NotFoundError(f"There is no conversation {session[:100]!r}, or it ends before here.")
+        raise NotFoundError(
+            f"There is no conversation {session[:100]!r}, or it ends before here."
+        )
     shown = messages[:PER_PAGE]
     return {
         "session": session,
@@ -92,7 +105,9 @@ def _record(visit: Visit, name: str) -> Record:
 
 
 def layers(visit: Visit) -> dict[str, Any]:
-    """Profile, topics, records and messages in four columns, around what is selected."""
+    """Profile, topics, records and messages in four columns, around what is
+    selected.
+    """
     files = {name: _parsed(visit, name) for name in visit.user.files()}
     topics = [file for file in files.values() if isinstance(file, TopicFile)]
     profile = files.get(PROFILE)
@@ -117,13 +132,18 @@ def layers(visit: Visit) -> dict[str, Any]:
 
 
 def _parsed(visit: Visit, name: str) -> TopicFile | ProfileFile | None:
-    with suppress(InvalidInputError):  # the index is neither; an edited file may be invalid
+    # the index is neither; an edited file may be invalid
+    with suppress(InvalidInputError):
         return parse(visit.user.read_file(name))
     return None
 
 
-def _records_of_column(visit: Visit, topic: TopicFile | None) -> tuple[int, int, list[Record]]:
-    """The first one's place, how many there are, and those of a message, a topic or a page."""
+def _records_of_column(
+    visit: Visit, topic: TopicFile | None
+) -> tuple[int, int, list[Record]]:
+    """The first one's place, how many there are, and those of a message, a topic or a
+    page.
+    """
     user, start = visit.user, visit.number("start", 0, FAR)
     if visit.get("record"):
         return 0, 1, [_record(visit, "record")]
@@ -147,11 +167,15 @@ def _messages_of_column(visit: Visit, records: Sequence[Record]) -> list[Message
 
 
 def record(visit: Visit) -> dict[str, Any]:
-    """A record: its sources quoted, its chain and history, and which of the chain held when."""
+    """A record: its sources quoted, its chain and history, and which of the chain held
+    when.
+    """
     user, found = visit.user, _record(visit, "id")
     history = user.history(found.record_id)
     chain = user.get_records([found.record_id, *(entry.record_id for entry in history)])
-    values = [str(value.get("raw") or value.get("value") or "") for value in found.values]
+    values = [
+        str(value.get("raw") or value.get("value") or "") for value in found.values
+    ]
     held = []
     if at := visit.get("as_of"):
         names = {row["record_id"] for row in user.export_records(as_of=at)}
@@ -169,7 +193,9 @@ def record(visit: Visit) -> dict[str, Any]:
 
 
 def forget(visit: Visit) -> dict[str, Any]:
-    """What forgetting something would take along; it is done by the form of this page."""
+    """What forgetting something would take along; it is done by the form of
+    this page.
+    """
     named = {kind: visit.get(kind) or None for kind in ("record", "message", "session")}
     visit.check_no_room()
     if not visit.allow_changes:
@@ -221,12 +247,16 @@ def _found(user: UserMemory, query: str, *, reason: bool) -> dict[str, Any]:
 def _by_signal(hits: Sequence[MessageHit]) -> dict[str, list[float]]:
     """Of each signal that any hit has, its values in the order of the hits."""
     names = dict.fromkeys(name for hit in hits for name in hit.signals or {})
-    columns = {name: [(hit.signals or {}).get(name, 0.0) for hit in hits] for name in names}
+    columns = {
+        name: [(hit.signals or {}).get(name, 0.0) for hit in hits] for name in names
+    }
     return {name: values for name, values in columns.items() if any(values)}
 
 
 def schedule(visit: Visit) -> dict[str, Any]:
-    """What takes place in some weeks, by day, with clashes; or what clashes with one record."""
+    """What takes place in some weeks, by day, with clashes; or what clashes with one
+    record.
+    """
     since = to_utc(visit.get("since", day(datetime.now(UTC))))
     until = to_utc(visit.get("until", day(since + timedelta(days=31))))
     found, one = visit.user.schedule(since, until), visit.get("clashes_of")

@@ -1,4 +1,6 @@
-"""Templates, and the small things they are made of: links, cut texts, marks, bars, a graph."""
+"""Templates, and the small things they are made of: links, cut texts, marks, bars, a
+graph.
+"""
 
 import math
 import re
@@ -27,12 +29,16 @@ DONE = {
 
 def link(page: str, **query: object) -> str:
     """The address of a page, below wherever the inspector is mounted."""
-    given = {_field(n, value): value for n, value in query.items() if value not in (None, "")}
+    given = {
+        _field(n, value): value for n, value in query.items() if value not in (None, "")
+    }
     return f"{page or './'}?{urlencode(given)}" if given else page or "./"
 
 
 def _field(name: str, value: object) -> str:
-    """How a field of an address or a form is called: a room's name is not a user's id."""
+    """How a field of an address or a form is called: a room's name is not a
+    user's id.
+    """
     return "room" if isinstance(value, RoomName) else name
 
 
@@ -44,7 +50,8 @@ def cut(text: str, most: int = SHOWN) -> str:
 def marked(
     text: str, words: Iterable[str], *, between: tuple[str, str] = ("", "")
 ) -> Iterator[tuple[str, bool]]:
-    """The text in parts: those that are one of these words, and what stands between them.
+    """The text in parts: those that are one of these words, and what stands between
+    them.
 
     The patterns of `between` say what must stand before and after a word.
     """
@@ -88,7 +95,9 @@ def width(value: float, values: Iterable[float]) -> float:
 
 
 def drawing(around: Neighbourhood) -> Mapping[str, Any]:
-    """Where each record and edge of a neighbourhood lies: the record in the middle, two rings."""
+    """Where each record and edge of a neighbourhood lies: the record in the middle, two
+    rings.
+    """
     inner = {end for edge in _of(around.records[0], around.edges) for end in edge}
     first = around.records[0]
     rings = (

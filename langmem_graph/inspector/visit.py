@@ -1,7 +1,8 @@
-"""A visit to a page: the memory it shows, what its address and form say, and what it changes.
+"""A visit to a page: the memory it shows, what its address and form say, and what it
+changes.
 
-Whoever owns the inspector looks into shared rooms without `authorize`, which is about the
-application's users.
+Whoever owns the inspector looks into shared rooms without `authorize`, which is about
+the application's users.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,8 @@ from langmem_graph.reports import UserSummary
 from langmem_graph.rooms import room_name, shared_key
 
 ROOM_IS_READ_ONLY = (
-    "A shared room is only shown here: a change in it is made in the name of one of its users, "
+    "A shared room is only shown here: a change in it is made in the name of one of "
+    "its users, "
     "with memory.shared(room, as_user=…)."
 )
 Where = tuple[str, dict[str, str]]
@@ -22,7 +24,9 @@ Where = tuple[str, dict[str, str]]
 
 
 class RoomName(str):
-    """The name of a shared room, where otherwise a user's id stands; links name it so."""
+    """The name of a shared room, where otherwise a user's id stands; links name
+    it so.
+    """
 
     __slots__ = ()
 
@@ -31,7 +35,8 @@ def memory_of(memory: Memory, name: str) -> UserMemory:
     """The memory of a user, or a shared room's, which nobody is asked about."""
     if not isinstance(name, RoomName):
         return memory.user(name)
-    own = memory._services, shared_key(room_name(name)), memory._pipelines  # same package
+    # same package
+    own = memory._services, shared_key(room_name(name)), memory._pipelines
     return UserMemory(*own)
 
 
@@ -55,7 +60,11 @@ class Visit:
     def number(self, name: str, otherwise: int, most: int) -> int:
         """A whole number of the address, from 0 to `most`."""
         given = self.get(name)
-        return min(int(given[:18]), most) if given.isascii() and given.isdigit() else otherwise
+        return (
+            min(int(given[:18]), most)
+            if given.isascii() and given.isdigit()
+            else otherwise
+        )
 
     @property
     def of(self) -> str:
@@ -70,7 +79,9 @@ class Visit:
 
     @cached_property
     def overview(self) -> UserSummary:
-        """How much is stored of the user or in the shared room that the address names."""
+        """How much is stored of the user or in the shared room that the address
+        names.
+        """
         return memory_of(self.memory, self.of).overview()
 
     @cached_property
@@ -96,7 +107,8 @@ def carry_out(visit: Visit) -> Where:
     visit.check_no_room()
     if not visit.allow_changes:
         raise ReadOnlyError(
-            "This inspector only shows. To change something open it with --allow-changes, or "
+            "This inspector only shows. To change something open it with "
+            "--allow-changes, or "
             "create_inspector(memory, allow_changes=True)."
         )
     action = _ACTIONS.get(visit.get("action"))

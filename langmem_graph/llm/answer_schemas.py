@@ -1,7 +1,7 @@
 """The schemas of the model's answers; every text and list has a maximum length.
 
-Without one, small models may repeat themselves up to the token limit, and the repeated text would
-be stored.
+Without one, small models may repeat themselves up to the token limit, and the repeated
+text would be stored.
 """
 
 import json
@@ -15,15 +15,21 @@ from langmem_graph.schemas import ChangeRelation
 
 
 def _one_line(text: str) -> str:
-    """Join the lines: in later prompts, a separate line could be mistaken for a quoted fact."""
+    """Join the lines: in later prompts, a separate line could be mistaken for a quoted
+    fact.
+    """
     return " ".join(text.split())
 
 
 _OneLine = AfterValidator(_one_line)
 
 
-Alias = Annotated[str, Field(max_length=8), BeforeValidator(normal_alias), NEVER_CUT, _OneLine]
-"""A short alias of an id, valid in one call: m3 is a message, r1 a record, a2 an attribute."""
+Alias = Annotated[
+    str, Field(max_length=8), BeforeValidator(normal_alias), NEVER_CUT, _OneLine
+]
+"""A short alias of an id, valid in one call: m3 is a message, r1 a record, a2 an
+attribute.
+"""
 Name = Annotated[str, Field(max_length=80), _OneLine]
 Time = Annotated[str, Field(max_length=40), _OneLine]
 Sentence = Annotated[str, Field(max_length=400), _OneLine]
@@ -54,7 +60,9 @@ def _as_json(value: object) -> object:
 class StatedValue(_Brief):
     """A number, date, time, code or amount in text."""
 
-    raw: Annotated[str, Field(max_length=200, description="words of the message"), NEVER_CUT]
+    raw: Annotated[
+        str, Field(max_length=200, description="words of the message"), NEVER_CUT
+    ]
     value: Annotated[str, Field(max_length=200, description="as in text"), NEVER_CUT]
 
 
@@ -64,13 +72,19 @@ class NewMemory(_Brief):
     text: Annotated[Sentence, Field(description="one sentence that stands alone")]
     kind: Literal["fact", "event", "instruction", "preference"] = "fact"
     facet: Literal["none", "persona", "project_state", "schedule"] = "none"
-    subject: Annotated[Name, Field(description="user, a name, or: user's aunt")] = "user"
-    attribute: Annotated[Name, Field(description="2-3 English words: home, dentist visit")] = ""
+    subject: Annotated[Name, Field(description="user, a name, or: user's aunt")] = (
+        "user"
+    )
+    attribute: Annotated[
+        Name, Field(description="2-3 English words: home, dentist visit")
+    ] = ""
     sources: Annotated[list[Alias], Field(max_length=8, description="messages")]
     values: Annotated[list[StatedValue], Field(max_length=12)] = []
     when: Annotated[Time, Field(description="ISO, of a routine its next time")] = ""
     until: Annotated[Time, Field(description="end of that one time")] = ""
-    recurrence: Annotated[str, Field(max_length=120, description="RRULE"), NEVER_CUT] = ""
+    recurrence: Annotated[
+        str, Field(max_length=120, description="RRULE"), NEVER_CUT
+    ] = ""
     draft: Annotated[bool, Field(description="considered, or conditional")] = False
     project: Annotated[Name, Field(description="plan it belongs to")] = ""
 
@@ -92,10 +106,14 @@ class ProposedChange(_Brief):
     by: Annotated[
         int | None, Field(description="index of the memory that holds instead, if any")
     ] = None
-    since: Annotated[Time, Field(description="ISO day or month, if said; may lie ahead")] = ""
+    since: Annotated[
+        Time, Field(description="ISO day or month, if said; may lie ahead")
+    ] = ""
     message: Annotated[Alias, Field(description="m… that makes the change")]
     quote: Annotated[Quote, Field(description="its exact words, two or more")]
-    agreed_message: Alias = Field("", description="if quote is the assistant's: the user's yes")
+    agreed_message: Alias = Field(
+        "", description="if quote is the assistant's: the user's yes"
+    )
     agreed_quote: Quote = Field("", description="words of that yes")
 
 
@@ -107,7 +125,8 @@ class Extraction(_Brief):
     look_for: list[Sentence] = Field(
         [],
         max_length=4,
-        description="empty, unless they hint at an earlier state that no record shown has:"
+        description="empty, unless they hint at an earlier state that no record shown "
+        "has:"
         " what its record may say",
     )
 
@@ -130,7 +149,9 @@ class Reconciliation(_Brief):
 class CausalPair(_Brief):
     """One record may have brought about another."""
 
-    cause: Annotated[Alias, Field(description='the record that brought it about, as "r1"')]
+    cause: Annotated[
+        Alias, Field(description='the record that brought it about, as "r1"')
+    ]
     effect: Annotated[Alias, Field(description="the record of what came of it")]
     mechanism: Annotated[str, Field(max_length=160), _OneLine] = Field(
         "", description="how it did so, in a few words"
@@ -177,7 +198,9 @@ class NewRisk(_Brief):
 
     claim: Statement
     examples: list[Statement] = Field(
-        [], max_length=3, description="3 sentences the user may once have said in passing"
+        [],
+        max_length=3,
+        description="3 sentences the user may once have said in passing",
     )
 
 
@@ -185,19 +208,29 @@ class GoalPlan(_Brief):
     """What a request is, what memory has to show for it, and what speaks against it."""
 
     intent: Literal["lookup", "act", "vague", "chat"] = "lookup"
-    facts: Annotated[list[Alias], Field(max_length=40, description="all the answer needs")] = []
-    rows: Annotated[list[NewRow], Field(max_length=40, description="if several are asked for")] = []
+    facts: Annotated[
+        list[Alias], Field(max_length=40, description="all the answer needs")
+    ] = []
+    rows: Annotated[
+        list[NewRow], Field(max_length=40, description="if several are asked for")
+    ] = []
     look_for: list[Statement] = Field(
         [], max_length=6, description="of a list: sentences that tell of a further item"
     )
     sure: Annotated[bool, Field(description="no link or value is missing")] = False
     start: Annotated[Time, Field(description="ISO; of how long: the first day")] = ""
     end: Annotated[Time, Field(description="ISO; of how long: the last day")] = ""
-    recurrence: Annotated[str, Field(max_length=120, description="RRULE"), NEVER_CUT] = ""
+    recurrence: Annotated[
+        str, Field(max_length=120, description="RRULE"), NEVER_CUT
+    ] = ""
     against: list[FactAgainst] = Field([], max_length=8)
     risks: list[NewRisk] = Field([], max_length=5)
-    subgoals: Annotated[list[NewSubgoal], Field(max_length=6, description="if not sure")] = []
-    answer: list[VariableName] = Field([], max_length=6, description="variables asked for")
+    subgoals: Annotated[
+        list[NewSubgoal], Field(max_length=6, description="if not sure")
+    ] = []
+    answer: list[VariableName] = Field(
+        [], max_length=6, description="variables asked for"
+    )
     central: Annotated[list[Name], Field(max_length=8)] = []
 
 
@@ -247,7 +280,9 @@ class Unification(_Brief):
     grounded: Annotated[list[ProposedProof], Field(max_length=12)] = []
     disagree: Annotated[list[VariableName], Field(max_length=6)] = []
     drop: list[DroppedRow] = Field([], max_length=12)
-    keep: list[Alias] = Field([], max_length=12, description="other facts that may be a link")
+    keep: list[Alias] = Field(
+        [], max_length=12, description="other facts that may be a link"
+    )
     look_for: list[RefinedSubgoal] = Field([], max_length=8)
 
 
@@ -271,15 +306,22 @@ class TrackEdit(_Brief):
     name: Name = Field(description="the track's name; of a new one words-with-hyphens")
     title: Name = Field("", description="a few words; empty: as before")
     summary: Sentence = Field("", description="one sentence: where things stand now")
-    append: str = Field("", max_length=4_000, description="sentences to add at the narrative's end")
+    append: str = Field(
+        "", max_length=4_000, description="sentences to add at the narrative's end"
+    )
     narrative: str = Field(
         "",
         max_length=4_000,
-        description="the whole story, at most 2,000 characters; only of a new track or one"
+        description="the whole story, at most 2,000 characters; only of a new track "
+        "or one"
         " whose narrative is shown; empty: as before",
     )
-    evidence: list[Alias] = Field([], max_length=40, description='records it rests on, as ["r1"]')
-    absorbs: list[Name] = Field([], max_length=4, description="names of tracks that end in it")
+    evidence: list[Alias] = Field(
+        [], max_length=40, description='records it rests on, as ["r1"]'
+    )
+    absorbs: list[Name] = Field(
+        [], max_length=4, description="names of tracks that end in it"
+    )
 
 
 class TopicRound(_Brief):
@@ -302,7 +344,9 @@ class ProfileText(_Brief):
 class Taken(_Brief):
     """Where one single value, or a part of it, was taken from."""
 
-    path: Annotated[str, Field(max_length=400, description="seat, guest.email, lines.0.amount")]
+    path: Annotated[
+        str, Field(max_length=400, description="seat, guest.email, lines.0.amount")
+    ]
     fact: Annotated[Alias, Field(description="f0 is the request")]
     quote: Annotated[str, NEVER_CUT] = Field(
         max_length=1_000, description="the exact words of that fact"
@@ -313,11 +357,16 @@ class ToolFill(_Brief):
     """The arguments of a tool call, each with where it comes from."""
 
     arguments: Annotated[str, BeforeValidator(_as_json), NEVER_CUT] = Field(
-        max_length=20_000, description="one JSON object, in the form of the tool's schema"
+        max_length=20_000,
+        description="one JSON object, in the form of the tool's schema",
     )
-    sources: list[Taken] = Field([], max_length=400, description="for every single value")
+    sources: list[Taken] = Field(
+        [], max_length=400, description="for every single value"
+    )
     missing: list[Annotated[str, Field(max_length=400)]] = Field(
-        [], max_length=400, description="paths of what is needed and unsaid, or what facts dispute"
+        [],
+        max_length=400,
+        description="paths of what is needed and unsaid, or what facts dispute",
     )
 
 

@@ -19,23 +19,30 @@ def load_chat_model(
     """Make a chat model; None if no model is named and none is configured.
 
     Args:
-        model: a name that `init_chat_model` takes, such as `openai:gpt-4o-mini`; with `base_url`
-            the server's own name for it. None: the server's first model, or `openai:gpt-4o-mini`
-            when `OPENAI_API_KEY` is set.
-        base_url: any OpenAI-compatible server, such as `http://localhost:11434/v1`. Its key, if it
-            wants one, is taken from `OPENAI_API_KEY`.
-        options: for the model's constructor, such as `max_tokens` (with `base_url` 1,024: small
-            models do not always find an end) or `timeout` in seconds (with `base_url` 120).
+        model: a name that `init_chat_model` takes, such as `openai:gpt-4o-mini`; with
+            `base_url` the server's own name for it. None: the server's first model, or
+            `openai:gpt-4o-mini` when `OPENAI_API_KEY` is set.
+        base_url: any OpenAI-compatible server, such as `http://localhost:11434/v1`. Its
+            key, if it wants one, is taken from `OPENAI_API_KEY`.
+        options: for the model's constructor, such as `max_tokens` (with `base_url`
+            1,024: small models do not always find an end) or `timeout` in seconds (with
+            `base_url` 120).
 
     Raises:
-        ChatModelError: the model cannot be made, or the server cannot be asked for its models.
+        ChatModelError: the model cannot be made, or the server cannot be asked for its
+            models.
     """
     try:
         if base_url:
             key = os.environ.get("OPENAI_API_KEY") or "no-key-needed"
             model = model or _first_model(base_url, key)
             served = {"model_provider": "openai", "base_url": base_url, "api_key": key}
-            options = {"timeout": TIMEOUT_SECONDS, "max_tokens": MAX_TOKENS, **options, **served}
+            options = {
+                "timeout": TIMEOUT_SECONDS,
+                "max_tokens": MAX_TOKENS,
+                **options,
+                **served,
+            }
         elif model is None and not os.environ.get("OPENAI_API_KEY"):
             return None
         from langchain.chat_models import init_chat_model
@@ -43,22 +50,29 @@ def load_chat_model(
         made: BaseChatModel = init_chat_model(model or DEFAULT_MODEL, **options)
         return made
     except Exception as error:  # every provider raises errors of its own
-        wanted = f"{model or 'any'} at {base_url}" if base_url else model or DEFAULT_MODEL
+        wanted = (
+            f"{model or 'any'} at {base_url}" if base_url else model or DEFAULT_MODEL
+        )
         raise ChatModelError(f"No chat model ({wanted}): {error}") from error
 
 
 def as_chat_model(model: Any) -> BaseChatModel:
-    """The chat model of a name, or the given one; ChatModelError for one that cannot be used."""
+    """The chat model of a name, or the given one; ChatModelError for one that cannot be
+    used.
+    """
     made = load_chat_model(model) if isinstance(model, str) else model
     if not isinstance(made, BaseChatModel):
         raise ChatModelError(
-            f"model must be a name such as 'openai:gpt-4o-mini' or a chat model, not {model!r}."
+            "model must be a name such as 'openai:gpt-4o-mini' or a chat model, "
+            "not "
+            f"{model!r}."
         )
     try:  # now: later, each call would just count as unusable
         made.with_structured_output(GroundedAnswer, include_raw=True)
     except NotImplementedError as error:
         raise ChatModelError(
-            f"{type(made).__name__} cannot be memory's model: it has no with_structured_output. "
+            f"{type(made).__name__} cannot be memory's model: it has no "
+            "with_structured_output. "
             "Give a chat model with tool calling or JSON answers."
         ) from error
     return made

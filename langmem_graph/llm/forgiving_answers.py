@@ -1,11 +1,13 @@
-"""Forgiving reading of model answers: one slip costs a part of an answer, never all of it.
+"""Forgiving reading of model answers: one slip costs a part of an answer, never all of
+it.
 
-The schemas of answers derive from `Answer`. Lists are read item by item, null is the field's
-default, and what is too long is cut. `Answer.dropped` lists what was left out or cut. The JSON
-schema that the model is sent stays the same.
+The schemas of answers derive from `Answer`. Lists are read item by item, null is the
+field's default, and what is too long is cut. `Answer.dropped` lists what was left out
+or cut. The JSON schema that the model is sent stays the same.
 
-`read_reply` tells what came of one model call. LangChain parses an answer where it can. Where it
-cannot, the text that the model wrote may still hold the JSON object that was asked for.
+`read_reply` tells what came of one model call. LangChain parses an answer where it can.
+Where it cannot, the text that the model wrote may still hold the JSON object that was
+asked for.
 """
 
 import json
@@ -32,17 +34,21 @@ from pydantic.fields import FieldInfo
 from langmem_graph.errors import explain
 
 T = TypeVar("T", bound=BaseModel)
-NEVER_CUT = "never cut"  # of a text whose beginning would say something else: a value, a rule
+# of a text whose beginning would say something else: a value, a rule
+NEVER_CUT = "never cut"
 MOST_TRIED = 50  # places of a text at which a JSON object is looked for
 _CONFIG = ConfigDict(coerce_numbers_to_str=True)
 _NESTED = {"nested": True}  # the validation context of answers within another one
 _ALIAS = re.compile(r"(?<![^\W_])[a-z]{1,3}[0-9]{1,6}(?![^\W_])", re.IGNORECASE)
-LONGEST_ANSWER = 60_000  # characters; a longer answer is a repetition loop, and not sent back
+# characters; a longer answer is a repetition loop, and not sent back
+LONGEST_ANSWER = 60_000
 LONGEST_DETAIL = 200
 
 
 class Answer(BaseModel):
-    """Base of the answers' schemas; unknown keys are ignored, and numbers may be given as texts."""
+    """Base of the answers' schemas; unknown keys are ignored, and numbers may be given
+    as texts.
+    """
 
     model_config = _CONFIG
     _dropped: list[str] = PrivateAttr(default_factory=list)
@@ -50,23 +56,31 @@ class Answer(BaseModel):
 
     @property
     def dropped(self) -> list[str]:
-        """What was left out or cut: a line each, which begins with a place (`memories[3].when`)."""
+        """What was left out or cut: a line each, which begins with a place
+        (`memories[3].when`).
+        """
         return list(self._dropped)
 
     def place_of(self, name: str, given: int | None) -> int | None:
-        """Where the item that the model gave at a place of a list is now; None if it is gone."""
+        """Where the item that the model gave at a place of a list is now; None if it is
+        gone.
+        """
         places = self._places.get(name, [])
         return places[given] if given is not None and 0 <= given < len(places) else None
 
     def loss_in(self, name: str) -> str | None:
-        """What of a list was left out, for a step that can only use all of it; None if nothing."""
+        """What of a list was left out, for a step that can only use all of it; None if
+        nothing.
+        """
         if None not in self._places.get(name, []):
             return None
         return "; ".join(line for line in self._dropped if line.startswith(name))
 
     def is_usable(self) -> bool:
         """False if so much was dropped that nothing is left."""
-        return not self._dropped or any(map(self._says_something, self.model_fields_set))
+        return not self._dropped or any(
+            map(self._says_something, self.model_fields_set)
+        )
 
     def _says_something(self, name: str) -> bool:
         value, defined = getattr(self, name), type(self).model_fields[name]
@@ -76,7 +90,9 @@ class Answer(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _read(cls, given: Any, make: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+    def _read(
+        cls, given: Any, make: ModelWrapValidatorHandler[Self], info: ValidationInfo
+    ) -> Self:
         given = _decoded(given)
         if not isinstance(given, dict):
             return make(given)
@@ -108,7 +124,11 @@ class _Field:
         one: Any = inside[0] if is_list else info.rebuild_annotation()
         inner, *metadata = get_args(one) if get_origin(one) is Annotated else (one,)
         is_model = isinstance(one, type) and issubclass(one, BaseModel)
-        lengths = [length for said in info.metadata if (length := getattr(said, "max_length", 0))]
+        lengths = [
+            length
+            for said in info.metadata
+            if (length := getattr(said, "max_length", 0))
+        ]
         return cls(
             adapter=TypeAdapter(one, config=None if is_model else _CONFIG),
             choices=get_args(inner) if get_origin(inner) is Literal else (),
@@ -120,7 +140,9 @@ class _Field:
         )
 
     def read(self, value: Any) -> Any:
-        """The value; a name among the choices may differ in case, and in its separators."""
+        """The value; a name among the choices may differ in case, and in its
+        separators.
+        """
         if self.choices and isinstance(value, str):
             name = re.sub(r"[\s-]+", "_", value.strip().lower())
             value = name if name in self.choices else value
@@ -142,7 +164,9 @@ class _Reading:
     places: dict[str, list[int | None]] = field(default_factory=dict)
 
     def read_fields(self, given: dict[Any, Any]) -> None:
-        """Read the fields that are given; what cannot be read has its default afterwards."""
+        """Read the fields that are given; what cannot be read has its default
+        afterwards.
+        """
         for name, defined in _fields(self.schema).items():
             if name not in given or (given[name] is None and not defined.optional):
                 continue
@@ -150,12 +174,16 @@ class _Reading:
             read(name, defined, given[name])
 
     def read_as_whole(self, given: dict[Any, Any]) -> None:
-        """Of the outermost object: say if nothing in it is known; missing lists are empty."""
+        """Of the outermost object: say if nothing in it is known; missing lists are
+        empty.
+        """
         fields = _fields(self.schema)
         if given and not any(name in fields for name in given):
             self.dropped.append("none of the keys is one of the form")
         if any(self.kept.values()):
-            for name in (name for name, one in fields.items() if one.is_list and one.required):
+            for name in (
+                name for name, one in fields.items() if one.is_list and one.required
+            ):
                 if name not in self.kept:
                     self.kept[name] = []
                     self.dropped.append(f"{name}: missing, read as an empty list")
@@ -175,7 +203,9 @@ class _Reading:
         places = self.places[name] = list[int | None]([None] * len(items))
         for place, item in enumerate(items):
             if len(kept) == defined.most:
-                self.dropped.append(f"{name}: {len(items)} items, cut after {len(kept)}")
+                self.dropped.append(
+                    f"{name}: {len(items)} items, cut after {len(kept)}"
+                )
                 break
             try:
                 kept.append(self._part(defined, item, f"{name}[{place}]"))
@@ -197,22 +227,33 @@ class _Reading:
         return read
 
     def _drop(self, place: str, error: ValidationError, outcome: str) -> None:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+        first = error.errors(
+            include_url=False, include_context=False, include_input=False
+        )[0]
+        steps = (
+            f"[{step}]" if isinstance(step, int) else f".{step}"
+            for step in first["loc"]
+        )
         self.dropped.append(f"{place}{''.join(steps)}: {first['msg']}; {outcome}")
 
 
 def _most_characters(error: ValidationError) -> int | None:
     """The greatest length, where a text was too long and nothing else was wrong."""
     problems = error.errors(include_url=False, include_input=False)
-    if len(problems) != 1 or problems[0]["type"] != "string_too_long" or problems[0]["loc"]:
+    if (
+        len(problems) != 1
+        or problems[0]["type"] != "string_too_long"
+        or problems[0]["loc"]
+    ):
         return None
     most: int = problems[0]["ctx"]["max_length"]
     return most
 
 
 def cut(text: str, most: int) -> str:
-    """The beginning of a text, without a word or number that would end in its middle."""
+    """The beginning of a text, without a word or number that would end in its
+    middle.
+    """
     kept, after = text[:most], text[most : most + 1]
     if not after or after.isspace() or not kept or kept[-1].isspace():
         return kept.rstrip()
@@ -221,7 +262,9 @@ def cut(text: str, most: int) -> str:
 
 
 def _decoded(value: Any) -> Any:
-    """The JSON in a text, where an object or list is asked for; any other value as it is."""
+    """The JSON in a text, where an object or list is asked for; any other value as it
+    is.
+    """
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         with suppress(ValueError, RecursionError):
             return json.loads(value)
@@ -237,16 +280,19 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def normal_alias(given: Any) -> Any:
-    """The only alias in a text such as `[m1]`, `M1` or `message m1`; anything else as it is."""
+    """The only alias in a text such as `[m1]`, `M1` or `message m1`; anything else as
+    it is.
+    """
     found = _ALIAS.findall(given[:100]) if isinstance(given, str) else []
     return found[0].lower() if len(found) == 1 else given
 
 
 def read_text(schema: type[T], text: str) -> T | None:
-    """An answer out of a text with a JSON object in it; None if there is none that fits.
+    """An answer out of a text with a JSON object in it; None if there is none that
+    fits.
 
-    Prose or a code fence may stand around it. Of several objects the last one counts, since drafts
-    come first.
+    Prose or a code fence may stand around it. Of several objects the last one counts,
+    since drafts come first.
     """
     for found in reversed(list(_objects(text))):
         if any(name in schema.model_fields for name in found):
@@ -275,12 +321,15 @@ class Reply(Generic[T]):
 
     answer: T | None = None
     problem: str | None = None  # why there is no answer, without any word of it
-    detail: str = ""  # beginning of an unusable answer, or the error; for the report alone
+    # beginning of an unusable answer, or the error; for the report alone
+    detail: str = ""
     text: str = ""  # all that the model wrote
     refused: list[str] = field(default_factory=list)  # parts left out or cut
 
     def checked(self, check: Callable[[T], str | None]) -> Self:
-        """The reply, without the answer where the step that asked finds a problem in it."""
+        """The reply, without the answer where the step that asked finds a problem in
+        it.
+        """
         problem = check(self.answer) if self.answer is not None else None
         return self if problem is None else replace(self, answer=None, problem=problem)
 
@@ -290,7 +339,9 @@ class Reply(Generic[T]):
 
 
 def read_reply(schema: type[T], answer: dict[str, Any]) -> Reply[T]:
-    """Read an answer from what LangChain parsed, or else from the text that the model wrote."""
+    """Read an answer from what LangChain parsed, or else from the text that the model
+    wrote.
+    """
     text = text_of(answer.get("raw"))
     if len(text) > LONGEST_ANSWER:
         return Reply(problem=f"the answer has {len(text):,} characters; answer briefly")
@@ -304,7 +355,11 @@ def read_reply(schema: type[T], answer: dict[str, Any]) -> Reply[T]:
     if not isinstance(parsed, schema):
         parsed = read_text(schema, text)
     if parsed is None:
-        why = explain(error) if isinstance(error, ValidationError) else "no such JSON object"
+        why = (
+            explain(error)
+            if isinstance(error, ValidationError)
+            else "no such JSON object"
+        )
         detail = text[:LONGEST_DETAIL] or "no answer"
         return Reply(problem=f"not in the schema: {why}", detail=detail, text=text)
     dropped = parsed.dropped if isinstance(parsed, Answer) else []
@@ -315,8 +370,14 @@ def read_reply(schema: type[T], answer: dict[str, Any]) -> Reply[T]:
 
 
 def text_of(raw: Any) -> str:
-    """All that a message of the model says: the arguments of its tool calls, and its text."""
+    """All that a message of the model says: the arguments of its tool calls, and its
+    text.
+    """
     calls = [call["args"] for call in getattr(raw, "tool_calls", None) or []]
-    calls += [call["args"] or "" for call in getattr(raw, "invalid_tool_calls", None) or []]
-    parts = [one if isinstance(one, str) else json.dumps(one, default=str) for one in calls]
+    calls += [
+        call["args"] or "" for call in getattr(raw, "invalid_tool_calls", None) or []
+    ]
+    parts = [
+        one if isinstance(one, str) else json.dumps(one, default=str) for one in calls
+    ]
     return "\n".join([*parts, str(getattr(raw, "text", ""))]).strip()

@@ -1,8 +1,10 @@
-"""Structured calls of a chat model: the request, the check, one repair, and what they cost.
+"""Structured calls of a chat model: the request, the check, one repair, and what they
+cost.
 
-An answer is read into a schema, part by part (`forgiving_answers`), and then checked by the step
-that asked. If nothing of it can be used even after one repair, the result is None, and the step
-falls back to something safe. The prompts of all steps are files in `prompts/`.
+An answer is read into a schema, part by part (`forgiving_answers`), and then checked by
+the step that asked. If nothing of it can be used even after one repair, the result is
+None, and the step falls back to something safe. The prompts of all steps are files in
+`prompts/`.
 """
 
 import asyncio
@@ -31,7 +33,12 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, ValidationError
 
 from langmem_graph.errors import explain
-from langmem_graph.llm.forgiving_answers import LONGEST_ANSWER, Reply, read_reply, text_of
+from langmem_graph.llm.forgiving_answers import (
+    LONGEST_ANSWER,
+    Reply,
+    read_reply,
+    text_of,
+)
 from langmem_graph.reports import CallNote
 from langmem_graph.settings import Settings
 from langmem_graph.threads import in_thread
@@ -41,12 +48,17 @@ from langmem_graph.tracing import labelled, span
 _log = logging.getLogger(__name__)
 T = TypeVar("T", bound=BaseModel)
 LONGEST_ERROR = 600
-LONGEST_SHOWN = 2_000  # characters of an unusable answer that the model is shown in the repair
+# characters of an unusable answer that the model is shown in the repair
+LONGEST_SHOWN = 2_000
 MOST_DROPPED = 50  # lines of `RunUsage.dropped`
-_UNREACHABLE = re.compile("Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload")
+_UNREACHABLE = re.compile(
+    "Connect|Timeout|RateLimit|Auth|Permission|Unavailable|Internal|Overload"
+)
 """Matches the names of errors that mean that the server gave no answer."""
 _NO_THREADS = re.compile("cannot schedule new futures|can't (start|create) new thread")
-"""Matches Python's messages where threads cannot be started, as in a process that is ending."""
+"""Matches Python's messages where threads cannot be started, as in a process that is
+ending.
+"""
 PURPOSES = {
     "Extraction": "extract",
     "Reconciliation": "reconcile",
@@ -72,12 +84,15 @@ class RunUsage:
     repairs: int = 0  # second calls after an unusable answer; they are part of `calls`
     input_tokens: int = 0
     output_tokens: int = 0
-    tokens_exact: bool = True  # false if the server does not count tokens and they were estimated
+    # false if the server does not count tokens and they were estimated
+    tokens_exact: bool = True
     milliseconds: float = 0.0
     unreachable: int = 0  # calls without an answer: no connection, permission or time
     problems: list[str] = field(default_factory=list)  # unusable answers, a line each
-    dropped: list[str] = field(default_factory=list)  # parts left out or cut; the first 50
-    calls_made: list[CallNote] = field(default_factory=list)  # a note of each call, in order
+    # parts left out or cut; the first 50
+    dropped: list[str] = field(default_factory=list)
+    # a note of each call, in order
+    calls_made: list[CallNote] = field(default_factory=list)
 
     def copy(self) -> "RunUsage":
         """A copy, to which calls can be added without changing this one."""
@@ -103,7 +118,9 @@ class RunUsage:
         return {"llm_calls": self.calls, **{name: getattr(self, name) for name in same}}
 
     def note_refused(self, schema: type[BaseModel], reasons: Sequence[str]) -> None:
-        """Add to the note of the latest call for this schema what a step did not take of it."""
+        """Add to the note of the latest call for this schema what a step did not take
+        of it.
+        """
         for note in reversed(self.calls_made):
             if note.purpose == purpose_of(schema):
                 note.refused.extend(reasons)
@@ -112,7 +129,9 @@ class RunUsage:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may spend on model calls; once it is spent, no further call is made."""
+    """What a run may spend on model calls; once it is spent, no further call is
+    made.
+    """
 
     calls: int
     tokens: int
@@ -124,8 +143,9 @@ class ModelRunner:
 
     Args:
         model: any LangChain chat model.
-        method: how structured output is asked for (`json_schema`, `function_calling`, `json_mode`);
-            None is the model's default. Servers differ in what they support.
+        method: how structured output is asked for (`json_schema`, `function_calling`,
+            `json_mode`); None is the model's default. Servers differ in what they
+            support.
         limits: calls, tokens and seconds.
         encoding: for counting tokens where the server does not.
     """
@@ -148,23 +168,28 @@ class ModelRunner:
         usage: RunUsage,
         check: Callable[[T], str | None] = lambda _: None,
     ) -> T | None:
-        """Ask for one answer; the result is None if it is unusable even after one repair.
+        """Ask for one answer; the result is None if it is unusable even after one
+        repair.
 
-        An answer of which some parts can be used is not repaired; `usage.dropped` names the others.
+        An answer of which some parts can be used is not repaired; `usage.dropped` names
+        the others.
 
         Args:
             schema: pydantic model; its strings and lists should have a maximum length.
             prompt: the step's rules, the same in every call.
             question: what differs from call to call.
             usage: the cost of the call is added to it.
-            check: says what is wrong with an answer that fits the schema; None if nothing is.
+            check: says what is wrong with an answer that fits the schema; None if
+                nothing is.
         """
         messages: list[BaseMessage] = [SystemMessage(prompt), HumanMessage(question)]
         for attempt in range(2):
             if self.is_spent(usage):
                 usage.problems.append(f"{schema.__name__}: the budget is spent")
                 return None
-            reply = await self._noted_call(schema, messages, usage, check, repair=bool(attempt))
+            reply = await self._noted_call(
+                schema, messages, usage, check, repair=bool(attempt)
+            )
             if reply.answer is not None:
                 return reply.answer
             messages = [*messages[:2], _repair(reply)]
@@ -184,24 +209,32 @@ class ModelRunner:
         *,
         repair: bool,
     ) -> Reply[T]:
-        """Make one call, and add its cost, its note and what is to be reported to the usage."""
+        """Make one call, and add its cost, its note and what is to be reported to the
+        usage.
+        """
         at, spent = datetime.now(UTC), RunUsage(calls=1, repairs=int(repair))
         try:
             with span("model", answer=schema.__name__, repair=repair) as noting:
                 read = await self._once(schema, messages, spent)
-                noting.note(input_tokens=spent.input_tokens, usable=read.answer is not None)
+                noting.note(
+                    input_tokens=spent.input_tokens, usable=read.answer is not None
+                )
                 noting.note(output_tokens=spent.output_tokens)
             reply = read.checked(check)
             spent.calls_made.append(self._note(schema, reply, spent, at))
             if reply.answer is None:
-                spent.problems.append(f"{schema.__name__}: {reply.in_full()[:LONGEST_ERROR]}")
+                spent.problems.append(
+                    f"{schema.__name__}: {reply.in_full()[:LONGEST_ERROR]}"
+                )
             else:
                 spent.dropped = [f"{schema.__name__}: {line}" for line in reply.refused]
             return reply
         finally:
             usage.add(spent)
 
-    def _note(self, schema: type[T], reply: Reply[T], spent: RunUsage, at: datetime) -> CallNote:
+    def _note(
+        self, schema: type[T], reply: Reply[T], spent: RunUsage, at: datetime
+    ) -> CallNote:
         counted = ("input_tokens", "output_tokens", "tokens_exact", "milliseconds")
         return CallNote(
             purpose=purpose_of(schema),
@@ -218,7 +251,9 @@ class ModelRunner:
     ) -> Reply[T]:
         start = perf_counter()
         try:
-            asks: Any = self._model.with_structured_output(schema, include_raw=True, **self._method)
+            asks: Any = self._model.with_structured_output(
+                schema, include_raw=True, **self._method
+            )
             invoke = _in_one_thread(asks).invoke
             call = in_thread(invoke, list(asked), labelled(schema.__name__))
             answer: Any = await asyncio.wait_for(call, self._limits.seconds)
@@ -229,7 +264,9 @@ class ModelRunner:
         except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
             spent.unreachable += _is_unreachable(error)
             await self._count(spent, None, schema, asked)
-            detail = explain(error) if isinstance(error, ValidationError) else str(error)
+            detail = (
+                explain(error) if isinstance(error, ValidationError) else str(error)
+            )
             return Reply(problem=type(error).__name__, detail=detail)
         finally:
             spent.milliseconds += (perf_counter() - start) * 1_000
@@ -239,7 +276,11 @@ class ModelRunner:
         return read_reply(schema, answer)
 
     async def _count(
-        self, spent: RunUsage, raw: Any, schema: type[BaseModel], messages: Sequence[BaseMessage]
+        self,
+        spent: RunUsage,
+        raw: Any,
+        schema: type[BaseModel],
+        messages: Sequence[BaseMessage],
     ) -> None:
         counted = getattr(raw, "usage_metadata", None)
         if isinstance(counted, dict) and counted.get("input_tokens"):
@@ -262,7 +303,9 @@ def model_runner(
 
 
 def _is_unreachable(error: Exception) -> bool:
-    """Whether trying again later may help; providers use similar names for such errors."""
+    """Whether trying again later may help; providers use similar names for such
+    errors.
+    """
     names = [kind.__name__ for kind in type(error).__mro__]
     if isinstance(error, RuntimeError) and _NO_THREADS.search(str(error)):
         return True
@@ -270,10 +313,11 @@ def _is_unreachable(error: Exception) -> bool:
 
 
 def _in_one_thread(structured: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """A structured model that calls the chat model in the thread in which it is called itself.
+    """A structured model that calls the chat model in the thread in which it is called
+    itself.
 
-    LangChain's own one calls it in a thread pool, and at its exit Python waits for the threads of
-    pools: a call that never returned would keep the process alive.
+    LangChain's own one calls it in a thread pool, and at its exit Python waits for the
+    threads of pools: a call that never returned would keep the process alive.
     """
     if not isinstance(structured, RunnableSequence):
         return structured
@@ -296,14 +340,18 @@ def purpose_of(schema: type[BaseModel]) -> str:
 def _name_of(model: BaseChatModel) -> str:
     """The name of the model as its class gives it, else the name of the class."""
     given = (getattr(model, name, None) for name in ("model_name", "model"))
-    return next((name for name in given if isinstance(name, str) and name), type(model).__name__)
+    return next(
+        (name for name in given if isinstance(name, str) and name), type(model).__name__
+    )
 
 
 def prompt_tokens(
     counter: TokenCounter, schema: type[BaseModel], messages: Sequence[BaseMessage]
 ) -> int:
     """How many tokens a call sends, with schema and messages."""
-    return counter.count(_as_sent(schema)) + sum(counter.count(str(m.content)) for m in messages)
+    return counter.count(_as_sent(schema)) + sum(
+        counter.count(str(m.content)) for m in messages
+    )
 
 
 @lru_cache(maxsize=100)

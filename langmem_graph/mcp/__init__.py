@@ -1,4 +1,5 @@
-"""The memory tools over the Model Context Protocol, for clients that are not LangGraph apps.
+"""The memory tools over the Model Context Protocol, for clients that are not LangGraph
+apps.
 
 Needs the extra `mcp`; importing this package without it raises `MissingExtraError`.
 """
@@ -9,7 +10,8 @@ try:
     import mcp as _protocol  # noqa: F401  # asked for first, so that the error names the extra
 except ImportError as error:
     raise MissingExtraError(
-        f'The MCP server needs the mcp package ({error}): pip install "langmem-graph[mcp]"'
+        f"The MCP server needs the mcp package ({error}): pip install "
+        '"langmem-graph[mcp]"'
     ) from error
 
 from langmem_graph.mcp.server import create_mcp_server

@@ -38,7 +38,9 @@ _SECONDS_TO_END = 3  # for requests in flight; streams that only wait are cut
 
 @contextmanager
 def protocol_output() -> Iterator[TextIO]:
-    """Standard output for the protocol alone; what anything else prints goes to standard error."""
+    """Standard output for the protocol alone; what anything else prints goes to
+    standard error.
+    """
     kept = os.dup(1)
     with os.fdopen(kept, "w", encoding="utf-8", newline="\n") as output:
         os.dup2(2, 1)  # of the whole process: libraries in C print as well
@@ -49,13 +51,16 @@ def protocol_output() -> Iterator[TextIO]:
 
 
 def serve_stdio(server: McpServer, output: TextIO) -> None:
-    """Serve until the client closes standard input; for the main thread of a process of its own."""
+    """Serve until the client closes standard input; for the main thread of a process of
+    its own.
+    """
 
     async def serve() -> None:
         async with stdio_server(stdout=anyio.wrap_file(output)) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
-    # The thread that waits for input cannot be interrupted; the ledger survives any exit.
+    # The thread that waits for input cannot be interrupted; the ledger survives any
+    # exit.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     anyio.run(serve)
 
@@ -67,7 +72,8 @@ class UserHeader:
 
     Args:
         app: the application behind it.
-        name: the header's name. A client can set any header: a proxy in front must set this one.
+        name: the header's name. A client can set any header: a proxy in front must set
+            this one.
     """
 
     def __init__(self, app: ASGIApp, name: str) -> None:
@@ -80,12 +86,16 @@ class UserHeader:
             user = self._user(Headers(scope=scope))
         except (InvalidInputError, UnicodeDecodeError) as error:
             _log.warning("a request was refused: %s", error)
-            text = f"This memory needs exactly one header {self._name} with the user's id."
+            text = (
+                f"This memory needs exactly one header {self._name} with the user's id."
+            )
             wrong = {"code": -32600, "message": text}  # "Invalid Request" of JSON-RPC
             refusal = JSONResponse({"jsonrpc": "2.0", "id": None, "error": wrong}, 403)
             await refusal(scope, receive, send)
             return
-        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=user, scopes=[]))
+        scope["user"] = AuthenticatedUser(
+            AccessToken(token="", client_id=user, scopes=[])
+        )
         await self._app(scope, receive, send)
 
     def _user(self, headers: Headers) -> str:
@@ -96,18 +106,22 @@ class UserHeader:
 
 
 class _Endpoint:
-    """The session manager as an application; a class, so that Starlette does not wrap it."""
+    """The session manager as an application; a class, so that Starlette does not wrap
+    it.
+    """
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
         self._manager = manager
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def readable() -> Message:
-            message = await receive()  # the whole body, which RequestBodyLimitMiddleware collects
+            # the whole body, which RequestBodyLimitMiddleware collects
+            message = await receive()
             try:
                 json.loads(message.get("body") or b"null")
             except (RecursionError, ValueError):  # nested too deep, no UTF-8 or no JSON
-                message["body"] = b""  # is refused as no JSON; the rest would be an error of ours
+                # is refused as no JSON; the rest would be an error of ours
+                message["body"] = b""
             return message
 
         await self._manager.handle_request(scope, readable, send)
@@ -127,12 +141,15 @@ def create_app(
         server: made for a fixed user; without one, `user_header` is needed.
         memory: the memory that the server serves.
         user_header: the header in which a proxy names the user of each request.
-        allowed_hosts: values of the `Host` header, without port, that are answered: a web page
-            elsewhere could otherwise send requests by its visitor's browser. None answers all.
+        allowed_hosts: values of the `Host` header, without port, that are answered: a
+            web page elsewhere could otherwise send requests by its visitor's browser.
+            None answers all.
         session_idle: seconds after which a session without requests ends.
     """
     manager = StreamableHTTPSessionManager(
-        server, security_settings=_security(allowed_hosts), session_idle_timeout=session_idle
+        server,
+        security_settings=_security(allowed_hosts),
+        session_idle_timeout=session_idle,
     )
     limit = manager.max_request_body_size
     endpoint: ASGIApp = RequestBodyLimitMiddleware(_Endpoint(manager), limit)
@@ -171,16 +188,23 @@ def serve_http(
         server: as for `create_app`, like `memory`, `user_header` and `session_idle`.
         host: where to listen.
         port: where to listen; 0 takes a free one, which the log names.
-        allowed_hosts: names under which clients reach it, beside those of this machine. Without
-            names, a `host` that other machines reach answers to every name.
+        allowed_hosts: names under which clients reach it, beside those of this machine.
+            Without names, a `host` that other machines reach answers to every name.
     """
-    hosts = (*_LOCAL, *allowed_hosts) if allowed_hosts or host in (*_LOCAL, "::1") else None
+    hosts = (
+        (*_LOCAL, *allowed_hosts) if allowed_hosts or host in (*_LOCAL, "::1") else None
+    )
     options: dict[str, Any] = {"user_header": user_header, "session_idle": session_idle}
     app = create_app(server, memory, allowed_hosts=hosts, **options)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SECONDS_TO_END)
-    log = logging.getLogger("mcp.server.streamable_http")  # the end of a session is an error to it
-    log.addFilter(lambda one: not one.exc_info or one.exc_info[0] is not anyio.ClosedResourceError)
+    config = uvicorn.Config(
+        app, log_level="warning", timeout_graceful_shutdown=_SECONDS_TO_END
+    )
+    # the end of a session is an error to it
+    log = logging.getLogger("mcp.server.streamable_http")
+    log.addFilter(
+        lambda one: not one.exc_info or one.exc_info[0] is not anyio.ClosedResourceError
+    )
     with socket.create_server((host, port), family=family) as listening:
         _log.info("serving http://%s:%s/mcp", *listening.getsockname()[:2])
         uvicorn.Server(config).run(sockets=[listening])

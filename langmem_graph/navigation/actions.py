@@ -1,8 +1,9 @@
-"""The input and result of a rollout; parses a policy's actions, and calls the five reading tools.
+"""The input and result of a rollout; parses a policy's actions, and calls the five
+reading tools.
 
-An action is a text (the answer), an assistant message in OpenAI's format, `{"answer": …}`,
-`{"name": …, "arguments": …}` for one call, or `{"tool_calls": […]}` with either kind of call. What
-cannot be parsed is reported, not raised.
+An action is a text (the answer), an assistant message in OpenAI's format, `{"answer":
+…}`, `{"name": …, "arguments": …}` for one call, or `{"tool_calls": […]}` with either
+kind of call. What cannot be parsed is reported, not raised.
 """
 
 import json
@@ -22,10 +23,13 @@ from langmem_graph.topics import track_and_profile_files
 
 Layer = Literal["messages", "records", "topics", "profile"]
 """The layers of memory, from exact to broad."""
-Finish = Literal["answered", "over_budget", "no_answer", "token_limit", "model_error", "unfinished"]
-"""`over_budget`: tools were called after the last turn. `no_answer`: the last text was unusable.
-`token_limit`: the model was not called again. `model_error`: a call of the model failed.
-`unfinished`: the rollout is running or was abandoned."""
+Finish = Literal[
+    "answered", "over_budget", "no_answer", "token_limit", "model_error", "unfinished"
+]
+"""`over_budget`: tools were called after the last turn. `no_answer`: the last text was
+unusable. `token_limit`: the model was not called again. `model_error`: a call of the
+model failed. `unfinished`: the rollout is running or was abandoned.
+"""
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
@@ -89,7 +93,9 @@ class Navigation(NavigationModel):
     def shown(self) -> frozenset[str]:
         """Ids of all messages and records that were shown."""
         calls = self.tool_calls
-        return frozenset(shown for use in calls for shown in (*use.message_ids, *use.record_ids))
+        return frozenset(
+            shown for use in calls for shown in (*use.message_ids, *use.record_ids)
+        )
 
 
 def read_item(given: QuestionItem | Mapping[str, Any]) -> QuestionItem:
@@ -139,7 +145,10 @@ class Action:
     def as_message(self) -> dict[str, Any]:
         """The assistant's message in OpenAI's format."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text}
-        calls = [tool_call(call.id, name=call.name, arguments=call.text) for call in self.calls]
+        calls = [
+            tool_call(call.id, name=call.name, arguments=call.text)
+            for call in self.calls
+        ]
         return message | ({"tool_calls": calls} if calls else {})
 
 
@@ -158,14 +167,21 @@ def read_action(action: object, turn: int) -> Action:
         return Action(content, _requested_calls(calls, turn))
     if isinstance(action.get("answer"), str):
         reason = action.get("reason") or ""
-        answer = {"answer": action["answer"], "reason": reason if isinstance(reason, str) else None}
+        answer = {
+            "answer": action["answer"],
+            "reason": reason if isinstance(reason, str) else None,
+        }
         return _final_text(json.dumps(answer))
     return _final_text(content)
 
 
 def _final_text(text: str) -> Action:
     text = _plain(text)[:LONGEST_TEXT]
-    return Action(text) if text.strip() else Action(problem=f"This turn is empty. {_FORMS}")
+    return (
+        Action(text)
+        if text.strip()
+        else Action(problem=f"This turn is empty. {_FORMS}")
+    )
 
 
 def _requested_calls(calls: Sequence[object], turn: int) -> tuple[RequestedCall, ...]:
@@ -176,7 +192,9 @@ def _requested_calls(calls: Sequence[object], turn: int) -> tuple[RequestedCall,
     return tuple(requests.values())
 
 
-def _requested_call(call: object, default_id: str, taken: Collection[str]) -> RequestedCall:
+def _requested_call(
+    call: object, default_id: str, taken: Collection[str]
+) -> RequestedCall:
     fields = call if isinstance(call, Mapping) else {}
     inner = fields.get("function")
     about = inner if isinstance(inner, Mapping) else fields
@@ -195,7 +213,11 @@ def read_arguments(given: object) -> tuple[dict[str, Any], str, str | None]:
     try:
         written = _plain(given) if isinstance(given, str) else _to_json(given or {})
         if len(written) > LONGEST_ARGUMENTS:
-            return {}, text, f"The arguments have more than {LONGEST_ARGUMENTS} characters."
+            return (
+                {},
+                text,
+                f"The arguments have more than {LONGEST_ARGUMENTS} characters.",
+            )
         text = written
         arguments = json.loads(_to_json(json.loads(text or "{}")))
     except (TypeError, ValueError, RecursionError) as error:
@@ -215,7 +237,9 @@ def _text_of(content: object) -> str:
         return _plain(content)[:LONGEST_TEXT]
     blocks = content if isinstance(content, list) else []
     texts = [block.get("text") for block in blocks if isinstance(block, Mapping)]
-    return _plain("".join(text for text in texts if isinstance(text, str)))[:LONGEST_TEXT]
+    return _plain("".join(text for text in texts if isinstance(text, str)))[
+        :LONGEST_TEXT
+    ]
 
 
 def _plain(text: str) -> str:
@@ -240,16 +264,18 @@ class FinalAnswer:
 def read_answer(text: str) -> FinalAnswer:
     """The answer of a final text.
 
-    Well formed is one JSON object, bare or in a code fence, with a text as `answer` and, where
-    given, as `reason`; `<think>…</think>` before it is ignored. Of any other text the last such
-    object is the answer, or else the whole text.
+    Well formed is one JSON object, bare or in a code fence, with a text as `answer`
+    and, where given, as `reason`; `<think>…</think>` before it is ignored. Of any other
+    text the last such object is the answer, or else the whole text.
     """
     rest = _THOUGHTS.sub("", text).strip()
     fenced = _FENCE.match(rest)
     whole = _answer_object(fenced[1] if fenced else rest)
     if whole is not None:
         return whole
-    for start in [match.start() for match in re.finditer("{", rest)][: -_MAX_OBJECTS - 1 : -1]:
+    for start in [match.start() for match in re.finditer("{", rest)][
+        : -_MAX_OBJECTS - 1 : -1
+    ]:
         embedded = _answer_object(rest[start:], to_the_end=False)
         if embedded is not None:
             return FinalAnswer(embedded.answer, embedded.reason)
@@ -274,9 +300,11 @@ def _answer_object(text: str, *, to_the_end: bool = True) -> FinalAnswer | None:
 
 
 def navigation_tools() -> list[dict[str, Any]]:
-    """The five tools as OpenAI functions, for `bind_tools`, chat templates and trainers.
+    """The five tools as OpenAI functions, for `bind_tools`, chat templates and
+    trainers.
 
-    In the order of their names, as TRL shows them: a policy sees what it was trained with.
+    In the order of their names, as TRL shows them: a policy sees what it was trained
+    with.
     """
     return [_as_function(tool) for tool in sorted(READING, key=lambda tool: tool.name)]
 
@@ -284,15 +312,19 @@ def navigation_tools() -> list[dict[str, Any]]:
 def use_tool(
     user: UserMemory, request: RequestedCall, turn: int, where: Where | None = None
 ) -> tuple[str, ToolUse]:
-    """Call a tool for this user; returns the text for the model, and the use as it is recorded.
+    """Call a tool for this user; returns the text for the model, and the use as it is
+    recorded.
 
     With `where` the tool shows what passes this filter alone; no arguments widen it.
 
     Raises:
-        StorageError: the memory is closed or cannot be opened. The model is told other errors.
+        StorageError: the memory is closed or cannot be opened. The model is told other
+            errors.
     """
     text, result = _result_of(Call(user, where=where), request)
-    return text, ToolUse(name=request.name, arguments=request.arguments, turn=turn, **result)
+    return text, ToolUse(
+        name=request.name, arguments=request.arguments, turn=turn, **result
+    )
 
 
 def _result_of(given: Call, request: RequestedCall) -> tuple[str, dict[str, Any]]:
@@ -311,7 +343,9 @@ def _result_of(given: Call, request: RequestedCall) -> tuple[str, dict[str, Any]
         raise
     except Exception as error:  # noqa: BLE001  # recorded, and told to the model
         _log.warning("the memory tool %s failed: %s", tool.name, for_log(error))
-        return _failed("Memory cannot be read right now. Answer without it, and say so.")
+        return _failed(
+            "Memory cannot be read right now. Answer without it, and say so."
+        )
     return text, _shown(data)
 
 
@@ -326,8 +360,12 @@ def _shown(data: dict[str, Any]) -> dict[str, Any]:
         cited = list(dict.fromkeys(_cited_records(data["text"])))
         return {"layer": "profile" if is_profile else "topics", "record_ids": cited}
     records = data.get("records", [])
-    message_ids = [hit.get("message_id") or hit["id"] for hit in data.get("messages", [])]
-    message_ids += [source for record in records for source in record["message_ids"][:MAX_HITS]]
+    message_ids = [
+        hit.get("message_id") or hit["id"] for hit in data.get("messages", [])
+    ]
+    message_ids += [
+        source for record in records for source in record["message_ids"][:MAX_HITS]
+    ]
     record_ids = [record["record_id"] for record in records]
     return {
         "layer": "records" if "records" in data else "messages",
@@ -346,10 +384,23 @@ def _cited_records(text: str) -> Sequence[str]:
 
 
 def _as_function(tool: MemoryTool) -> dict[str, Any]:
-    """The tool exactly as transformers describes a function, so that prompts are the same."""
+    """The tool exactly as transformers describes a function, so that prompts are the
+    same.
+    """
     fields = tool.arguments.model_json_schema()["properties"]
     kept = ("type", "items", "description")
-    properties = {name: {k: about[k] for k in kept if k in about} for name, about in fields.items()}
-    parameters = {"type": "object", "properties": properties, "required": list(properties)}
-    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    properties = {
+        name: {k: about[k] for k in kept if k in about}
+        for name, about in fields.items()
+    }
+    parameters = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+    }
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": parameters,
+    }
     return {"type": "function", "function": function}

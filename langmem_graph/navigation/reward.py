@@ -1,4 +1,6 @@
-"""The reward of a rollout, metrics over many, and trajectories as JSON lines for training."""
+"""The reward of a rollout, metrics over many, and trajectories as JSON lines for
+training.
+"""
 
 import re
 import unicodedata
@@ -36,7 +38,9 @@ def words_of(text: str) -> list[str]:
 
 
 def token_f1(answer: str, gold: str) -> float:
-    """The harmonic mean of precision and recall of the answer's words; two empty texts agree."""
+    """The harmonic mean of precision and recall of the answer's words; two empty texts
+    agree.
+    """
     words, gold_words = words_of(answer), words_of(gold)
     if not words or not gold_words:
         return float(not words and not gold_words)
@@ -55,7 +59,9 @@ def f1_judge(enough: float = ENOUGH) -> Judge:
 
 
 def napmem_reward(*, well_formed: bool, correct: bool, used: bool) -> float:
-    """The reward of NapMem 3.4: malformed −1; correct 1, or 0 without a tool; wrong −0.5, or −1."""
+    """The reward of NapMem 3.4: malformed −1; correct 1, or 0 without a tool; wrong
+    −0.5, or −1.
+    """
     if not well_formed:
         return -1.0
     if used:
@@ -86,11 +92,13 @@ class Rubric:
 
     Args:
         judge: decides whether an answer is correct; an `f1_judge()` by default.
-        usage: NapMem's third term: a correct answer without a tool call has reward 0. Off by
-            default, since it was found to train needless calls; without it every rollout is
-            scored as if it had used a tool. It never applies to items that need no memory.
-        evidence: weight of the share of gold ids shown, added for well-formed answers. Not in the
-            paper; below 0.5 a wrong answer can never earn as much as a correct one.
+        usage: NapMem's third term: a correct answer without a tool call has reward 0.
+            Off by default, since it was found to train needless calls; without it every
+            rollout is scored as if it had used a tool. It never applies to items that
+            need no memory.
+        evidence: weight of the share of gold ids shown, added for well-formed answers.
+            Not in the paper; below 0.5 a wrong answer can never earn as much as a
+            correct one.
     """
 
     judge: Judge = field(default_factory=f1_judge)
@@ -99,10 +107,14 @@ class Rubric:
 
     def __post_init__(self) -> None:
         if not 0 <= self.evidence < 0.5:
-            raise InvalidInputError(f"evidence must be from 0 to below 0.5, not {self.evidence}.")
+            raise InvalidInputError(
+                f"evidence must be from 0 to below 0.5, not {self.evidence}."
+            )
 
     def score(self, item: QuestionItem, navigation: Navigation) -> Score:
-        """The reward of one rollout with its terms; without an answer it is malformed."""
+        """The reward of one rollout with its terms; without an answer it is
+        malformed.
+        """
         well_formed = navigation.finish == "answered" and navigation.well_formed
         correct = well_formed and self.judge(item, navigation.answer) >= ENOUGH
         used = any(use.error is None for use in navigation.tool_calls)
@@ -112,7 +124,11 @@ class Rubric:
         if well_formed and share is not None:
             reward += self.evidence * share
         return Score(
-            reward=reward, well_formed=well_formed, correct=correct, used=used, evidence=share
+            reward=reward,
+            well_formed=well_formed,
+            correct=correct,
+            used=used,
+            evidence=share,
         )
 
 
@@ -129,9 +145,13 @@ class NavigationMetrics(NavigationModel):
     multi_level: float | None
     """Of the items that need memory: two or more layers were read."""
     evidence_hit: float | None
-    """Of the tool calls for items with gold evidence: at least one gold id was shown."""
+    """Of the tool calls for items with gold evidence: at least one gold id was
+    shown.
+    """
     evidence_recall: float | None
-    """Of the gold ids of an item, the share shown at all; mean over the items that have some."""
+    """Of the gold ids of an item, the share shown at all; mean over the items that have
+    some.
+    """
     unneeded_calls: float | None
     """Of the items that need no memory: a tool was called."""
     tokens: float | None
@@ -153,7 +173,9 @@ def navigation_metrics(
     pairs = _paired(navigations, gold)
     needing = [done for item, done in pairs if item.needs_memory]
     needless = [done for item, done in pairs if not item.needs_memory]
-    evidenced = [(item, done) for item, done in pairs if item.needs_memory and item.evidence]
+    evidenced = [
+        (item, done) for item, done in pairs if item.needs_memory and item.evidence
+    ]
     return NavigationMetrics(
         items=len(pairs),
         answered=_mean(done.finish == "answered" for _, done in pairs),
@@ -163,7 +185,9 @@ def navigation_metrics(
             len({use.layer for use in done.tool_calls} - {None}) > 1 for done in needing
         ),
         evidence_hit=_mean(hit for pair in evidenced for hit in _hits(*pair)),
-        evidence_recall=_mean(evidence_shown(item, done) or 0.0 for item, done in evidenced),
+        evidence_recall=_mean(
+            evidence_shown(item, done) or 0.0 for item, done in evidenced
+        ),
         unneeded_calls=_mean(bool(done.tool_calls) for done in needless),
         tokens=_mean(done.input_tokens + done.output_tokens for _, done in pairs),
     )
@@ -174,18 +198,23 @@ def _paired(
 ) -> list[Pair]:
     items = list(map(read_item, gold))
     if len(items) != len(navigations):
-        raise InvalidInputError(f"{len(navigations)} navigations, but {len(items)} gold items.")
+        raise InvalidInputError(
+            f"{len(navigations)} navigations, but {len(items)} gold items."
+        )
     pairs = list(zip(items, navigations, strict=True))
     for item, done in pairs:
         if (item.user_id, item.question) != (done.user_id, done.question):
-            raise InvalidInputError(f"The gold item {item.id or item.question!r} is another's.")
+            raise InvalidInputError(
+                f"The gold item {item.id or item.question!r} is another's."
+            )
     return pairs
 
 
 def _hits(item: QuestionItem, navigation: Navigation) -> list[bool]:
     gold = set(item.evidence)
     return [
-        not gold.isdisjoint([*use.message_ids, *use.record_ids]) for use in navigation.tool_calls
+        not gold.isdisjoint([*use.message_ids, *use.record_ids])
+        for use in navigation.tool_calls
     ]
 
 
@@ -212,7 +241,9 @@ class TrajectoryMetadata(NavigationModel):
 
 
 class Trajectory(NavigationModel):
-    """One line: a conversation in OpenAI's format with its tools, its reward, and metadata."""
+    """One line: a conversation in OpenAI's format with its tools, its reward, and
+    metadata.
+    """
 
     version: Literal[1] = 1
     messages: list[dict[str, Any]] = Field(min_length=2)
@@ -222,9 +253,13 @@ class Trajectory(NavigationModel):
 
 
 def trajectory(
-    navigation: Navigation, item: QuestionItem | None = None, rubric: Rubric | None = None
+    navigation: Navigation,
+    item: QuestionItem | None = None,
+    rubric: Rubric | None = None,
 ) -> Trajectory:
-    """A navigation as a trajectory; it has a reward where its question item is given."""
+    """A navigation as a trajectory; it has a reward where its question item is
+    given.
+    """
     score = (rubric or Rubric()).score(item, navigation) if item else None
     fields = dict(navigation) | {"item": item, "score": score}
     names = TrajectoryMetadata.model_fields
@@ -239,8 +274,8 @@ def trajectory(
 def write_trajectories(path: str | Path, trajectories: Iterable[Trajectory]) -> int:
     """Write one trajectory per line, replacing the file; returns their number.
 
-    The file is replaced when all are written, so they may be read from the same file. They contain
-    users' messages and need the same protection as the memory.
+    The file is replaced when all are written, so they may be read from the same file.
+    They contain users' messages and need the same protection as the memory.
     """
     target, count = Path(path), 0
     new = target.with_name(f"{target.name}.new")

@@ -7,7 +7,12 @@ from time import perf_counter
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage, ToolCall, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ToolCall,
+    convert_to_messages,
+)
 from langchain_core.runnables import Runnable
 
 from langmem_graph.errors import InvalidInputError
@@ -15,7 +20,13 @@ from langmem_graph.filters import Where, parsed
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.navigation import actions
-from langmem_graph.navigation.actions import Finish, Navigation, QuestionItem, ToolUse, read_item
+from langmem_graph.navigation.actions import (
+    Finish,
+    Navigation,
+    QuestionItem,
+    ToolUse,
+    read_item,
+)
 from langmem_graph.navigation.reward import Rubric
 from langmem_graph.rooms import room_names
 from langmem_graph.runtime import run_apart
@@ -27,7 +38,9 @@ MOST_TURNS = 50
 """The largest tool budget that is accepted."""
 _LAST_TURN = "That was the last turn with tools. Answer now, with the JSON object."
 Observation = dict[str, Any]
-"""New `messages` in OpenAI's format, `turns_left`, and `shown`, the ids shown so far."""
+"""New `messages` in OpenAI's format, `turns_left`, and `shown`, the ids shown
+so far.
+"""
 
 
 def initial_messages(question: str, budget: int) -> list[dict[str, Any]]:
@@ -38,19 +51,31 @@ def initial_messages(question: str, budget: int) -> list[dict[str, Any]]:
 
 def check_budget(budget: object) -> int:
     """The tool budget, or an `InvalidInputError` where it is no number of turns."""
-    if isinstance(budget, int) and not isinstance(budget, bool) and 0 <= budget <= MOST_TURNS:
+    if (
+        isinstance(budget, int)
+        and not isinstance(budget, bool)
+        and 0 <= budget <= MOST_TURNS
+    ):
         return budget
-    raise InvalidInputError(f"budget must be a number of turns up to {MOST_TURNS}, not {budget!r}.")
+    raise InvalidInputError(
+        f"budget must be a number of turns up to {MOST_TURNS}, not {budget!r}."
+    )
 
 
 class Rollout:
-    """One rollout of a policy on one question; call `act` while `finish` is `unfinished`.
+    """One rollout of a policy on one question; call `act` while `finish` is
+    `unfinished`.
 
-    After `budget` turns only an answer counts; anything else ends the rollout without an answer.
+    After `budget` turns only an answer counts; anything else ends the rollout without
+    an answer.
     """
 
     def __init__(
-        self, user: UserMemory, question: str, budget: int = MAX_TURNS, where: Where | None = None
+        self,
+        user: UserMemory,
+        question: str,
+        budget: int = MAX_TURNS,
+        where: Where | None = None,
     ) -> None:
         if not isinstance(question, str) or not question.strip():
             raise InvalidInputError("The question is empty.")
@@ -121,17 +146,21 @@ class Rollout:
 
 
 class NavigationEnv:
-    """Runs one rollout at a time over real memories, for any trainer; all its output is JSON.
+    """Runs one rollout at a time over real memories, for any trainer; all its output is
+    JSON.
 
-    Every action gets a reply: one that cannot be parsed costs a turn, and the reply says why.
+    Every action gets a reply: one that cannot be parsed costs a turn, and the reply
+    says why.
 
     Args:
         memory: holds the users' memories.
-        budget: the tool budget, in turns, after which only an answer counts (NapMem 5.3).
+        budget: the tool budget, in turns, after which only an answer counts (NapMem
+            5.3).
         rubric: computes the reward of a finished rollout.
-        where: the tools show what passes this filter alone (docs/scopes.md), and no file.
-        shared: the tools also look in these shared rooms, as far as the item's user may read them;
-            `authorize` is asked at every call.
+        where: the tools show what passes this filter alone (docs/scopes.md), and no
+            file.
+        shared: the tools also look in these shared rooms, as far as the item's user may
+            read them; `authorize` is asked at every call.
     """
 
     def __init__(
@@ -172,14 +201,15 @@ class NavigationEnv:
         return _observation(rollout, rollout.messages)
 
     def step(self, action: object) -> tuple[Observation, float, bool, dict[str, Any]]:
-        """Take one action: a text, an assistant message in OpenAI's format, or a short form.
+        """Take one action: a text, an assistant message in OpenAI's format, or a short
+        form.
 
         `{"answer": …}` and `{"name": …, "arguments": …}` are short forms. After the end
         nothing changes, and the reward is 0.
 
         Returns:
-            The observation, the reward (0 until the end), whether it is done, and `info`: how it
-            ended, the calls, and at the end the terms of the reward.
+            The observation, the reward (0 until the end), whether it is done, and
+            `info`: how it ended, the calls, and at the end the terms of the reward.
 
         Raises:
             InvalidInputError: before the first `reset`.
@@ -192,7 +222,12 @@ class NavigationEnv:
         if rollout.finish == "unfinished":
             return observation, 0.0, False, _info(rollout)
         score = self._rubric.score(item, rollout.navigation())
-        return observation, score.reward, True, {**_info(rollout), "score": score.model_dump()}
+        return (
+            observation,
+            score.reward,
+            True,
+            {**_info(rollout), "score": score.model_dump()},
+        )
 
     def _current(self) -> tuple[QuestionItem, Rollout]:
         if self._begun is None:
@@ -211,26 +246,47 @@ def _info(rollout: Rollout) -> dict[str, Any]:
 
 
 def _as_action(message: AIMessage) -> dict[str, Any]:
-    """A model's message as an action; calls whose arguments could not be parsed are kept."""
-    calls: list[tuple[Any, Any]] = [(call, call.get("args")) for call in message.tool_calls]
+    """A model's message as an action; calls whose arguments could not be parsed are
+    kept.
+    """
+    calls: list[tuple[Any, Any]] = [
+        (call, call.get("args")) for call in message.tool_calls
+    ]
     calls += [(call, call.get("args") or "?") for call in message.invalid_tool_calls]
-    parsed = [{"id": c.get("id"), "name": c.get("name"), "arguments": args} for c, args in calls]
+    parsed = [
+        {"id": c.get("id"), "name": c.get("name"), "arguments": args}
+        for c, args in calls
+    ]
     return {"content": str(message.text), "tool_calls": parsed}
 
 
 def _as_history(message: AIMessage, recorded: dict[str, Any]) -> AIMessage:
-    """The model's own message for its next call, as it came where its calls are correct.
+    """The model's own message for its next call, as it came where its calls are
+    correct.
 
-    Else it is rebuilt: providers refuse empty messages, and calls without id, answer or arguments.
+    Else it is rebuilt: providers refuse empty messages, and calls without id, answer or
+    arguments.
     """
     content: str = recorded["content"]
-    functions = [(call["id"], call["function"]) for call in recorded.get("tool_calls", [])]
+    functions = [
+        (call["id"], call["function"]) for call in recorded.get("tool_calls", [])
+    ]
     requested = [(call["id"], call["name"]) for call in message.tool_calls]
-    as_recorded = requested == [(call_id, about["name"]) for call_id, about in functions]
-    if as_recorded and not message.invalid_tool_calls and (functions or content.strip()):
+    as_recorded = requested == [
+        (call_id, about["name"]) for call_id, about in functions
+    ]
+    if (
+        as_recorded
+        and not message.invalid_tool_calls
+        and (functions or content.strip())
+    ):
         return message
     calls = [
-        ToolCall(name=about["name"], args=actions.read_arguments(about["arguments"])[0], id=call_id)
+        ToolCall(
+            name=about["name"],
+            args=actions.read_arguments(about["arguments"])[0],
+            id=call_id,
+        )
         for call_id, about in functions
     ]
     return AIMessage(content or "(empty)", tool_calls=calls)
@@ -246,22 +302,26 @@ def run_navigator(
     timeout: float = 120.0,
     where: Where | None = None,
 ) -> Navigation:
-    """Let a chat model answer a question by reading one user's memory with the five tools.
+    """Let a chat model answer a question by reading one user's memory with the five
+    tools.
 
-    The result is always a `Navigation`; `finish` and `problems` say how the rollout ended.
+    The result is always a `Navigation`; `finish` and `problems` say how the rollout
+    ended.
 
     Args:
         model: any LangChain chat model with tool calling.
-        user_memory: whose memory, from `memory.user(id)`, with `shared=[…]` of the rooms that the
-            user may read, too. Nothing is written to it.
+        user_memory: whose memory, from `memory.user(id)`, with `shared=[…]` of the
+            rooms that the user may read, too. Nothing is written to it.
         question: the question; it should name the current date where that matters.
         budget: the tool budget, in turns, as in NapMem.
         max_tokens: after so many tokens the model is not called again.
         timeout: seconds for one call of the model.
-        where: the tools show what passes this filter alone (docs/scopes.md), and no file.
+        where: the tools show what passes this filter alone (docs/scopes.md), and no
+            file.
 
     Raises:
-        InvalidInputError: an empty question, an unusable limit, or a model without tool calling.
+        InvalidInputError: an empty question, an unusable limit, or a model without tool
+            calling.
         StorageError: the memory is closed or cannot be opened.
     """
     limits: Any = {"budget": budget, "max_tokens": max_tokens, "timeout": timeout}
@@ -296,7 +356,10 @@ async def arun_navigator(
             break
         place = len(rollout.messages)
         replies = await in_thread(rollout.act, _as_action(answer))
-        history += [_as_history(answer, rollout.messages[place]), *convert_to_messages(replies)]
+        history += [
+            _as_history(answer, rollout.messages[place]),
+            *convert_to_messages(replies),
+        ]
     return rollout.navigation(
         milliseconds=(perf_counter() - start) * 1_000,
         input_tokens=caller.input_tokens,
@@ -314,7 +377,9 @@ def _with_tools(model: BaseChatModel) -> Runnable[LanguageModelInput, AIMessage]
 
 @dataclass
 class _ModelCalls:
-    """Calls the model in a thread and counts tokens, as the server does, or else estimates."""
+    """Calls the model in a thread and counts tokens, as the server does, or else
+    estimates.
+    """
 
     model: Runnable[LanguageModelInput, AIMessage]
     timeout: float
@@ -348,7 +413,9 @@ class _ModelCalls:
             return
         counter = token_counter(self.encoding)
         self.tokens_exact = False
-        self.input_tokens += sum(counter.count(str(message.content)) for message in asked)
+        self.input_tokens += sum(
+            counter.count(str(message.content)) for message in asked
+        )
         if isinstance(answer, AIMessage):
             calls = "".join(str(call["args"]) for call in answer.tool_calls)
             self.output_tokens += counter.count(str(answer.text) + calls)

@@ -1,4 +1,6 @@
-"""Training with TRL: rows, the environment with its tools, the reward, and completed rollouts."""
+"""Training with TRL: rows, the environment with its tools, the reward, and completed
+rollouts.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +39,9 @@ def openai_messages(messages: Sequence[Message]) -> list[Message]:
         plain = {"role": message["role"], "content": message.get("content") or ""}
         if calls := message.get("tool_calls"):
             turn += 1
-            plain["tool_calls"] = [_call(call, turn, n) for n, call in enumerate(calls, 1)]
+            plain["tool_calls"] = [
+                _call(call, turn, n) for n, call in enumerate(calls, 1)
+            ]
             open_ids = iter([call["id"] for call in plain["tool_calls"]])
         if message["role"] == "tool":
             plain["tool_call_id"] = next(open_ids, f"call-{turn}-?")
@@ -45,18 +49,27 @@ def openai_messages(messages: Sequence[Message]) -> list[Message]:
     return converted
 
 
-def calls_by_turn(completion: Sequence[Message], recorded: Sequence[ToolUse]) -> list[ToolUse]:
+def calls_by_turn(
+    completion: Sequence[Message], recorded: Sequence[ToolUse]
+) -> list[ToolUse]:
     """The answered calls, each with its turn.
 
-    The trainer itself answers a call whose arguments fit no tool: the environment has not recorded
-    such a call, but it counts. Calls at the very end were not answered.
+    The trainer itself answers a call whose arguments fit no tool: the environment has
+    not recorded such a call, but it counts. Calls at the very end were not answered.
     """
     remaining, uses = list(recorded), []
-    asking = [message["tool_calls"] for message in completion[:-1] if message.get("tool_calls")]
+    asking = [
+        message["tool_calls"]
+        for message in completion[:-1]
+        if message.get("tool_calls")
+    ]
     for turn, calls in enumerate(asking, 1):
         for call in calls:
             name, arguments = _requested(call)
-            if remaining and (remaining[0].name, remaining[0].arguments) == (name, arguments):
+            if remaining and (remaining[0].name, remaining[0].arguments) == (
+                name,
+                arguments,
+            ):
                 uses.append(remaining.pop(0).model_copy(update={"turn": turn}))
                 continue
             plain = arguments if isinstance(arguments, dict) else {}
@@ -71,12 +84,20 @@ def finish_of(completion: Sequence[Message]) -> tuple[Finish, FinalAnswer]:
     if last.get("role") != "assistant" or last.get("tool_calls"):
         return "over_budget", FinalAnswer("")
     text = str(last.get("content") or "")[:LONGEST_TEXT]
-    return ("answered", read_answer(text)) if text.strip() else ("no_answer", FinalAnswer(""))
+    return (
+        ("answered", read_answer(text))
+        if text.strip()
+        else ("no_answer", FinalAnswer(""))
+    )
 
 
 def _call(call: Message, turn: int, number: int) -> Message:
     name, arguments = _requested(call)
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    text = (
+        arguments
+        if isinstance(arguments, str)
+        else json.dumps(arguments, ensure_ascii=False)
+    )
     return tool_call(f"call-{turn}-{number}", name=name, arguments=text)
 
 
@@ -87,7 +108,9 @@ def _requested(call: Message) -> tuple[str, Any]:
 
 
 def _described_as_in_catalogue(method: Method) -> Method:
-    """Take the catalogue's description as docstring: the trainer shows docstrings to the model."""
+    """Take the catalogue's description as docstring: the trainer shows docstrings to
+    the model.
+    """
     (tool,) = [tool for tool in READING if tool.name == method.__name__]
     fields = tool.arguments.model_fields.items()
     arguments = [f"    {name}: {field.description}" for name, field in fields]
@@ -102,7 +125,10 @@ def trl_rows(
     """The rows of a training set: `prompt`, and the item as JSON text."""
     check_budget(budget)
     return [
-        {"prompt": initial_messages(item.question, budget), "item": item.model_dump_json()}
+        {
+            "prompt": initial_messages(item.question, budget),
+            "item": item.model_dump_json(),
+        }
         for item in map(read_item, items)
     ]
 
@@ -110,7 +136,9 @@ def trl_rows(
 def trl_environment(
     memory: Memory, *, where: Where | None = None, shared: Sequence[str | int] = ()
 ) -> Callable[[], "TrlEnvironment"]:
-    """The value for `GRPOTrainer(environment_factory=…)`; options as for `NavigationEnv`."""
+    """The value for `GRPOTrainer(environment_factory=…)`; options as for
+    `NavigationEnv`.
+    """
     parsed(where)  # raises for an unusable one
     rooms = room_names(shared)
     return lambda: TrlEnvironment(memory, where, rooms)
@@ -190,7 +218,9 @@ def trl_navigation(
 
 
 def trl_reward(rubric: Rubric | None = None) -> Callable[..., list[float]]:
-    """The value for `GRPOTrainer(reward_funcs=…)`: the rubric's reward of each rollout."""
+    """The value for `GRPOTrainer(reward_funcs=…)`: the rubric's reward of each
+    rollout.
+    """
     chosen = rubric or Rubric()
 
     def navigation_reward(

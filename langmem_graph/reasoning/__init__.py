@@ -1,1 +1,3 @@
-"""The reasoning graph: backward chaining (Goal-Mem) and counterfactual refinement (ActMem)."""
+"""The reasoning graph: backward chaining (Goal-Mem) and counterfactual refinement
+(ActMem).
+"""

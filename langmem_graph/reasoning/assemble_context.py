@@ -1,8 +1,9 @@
-"""The step `context`: compose the context, the most urgent part first (ActMem 1.3, step 4).
+"""The step `context`: compose the context, the most urgent part first (ActMem 1.3, step
+4).
 
-Reasons against the request come first, then the facts that answer it, the variables without a
-value, and the profile; where the facts are not sure to suffice, also the best others. No model is
-called.
+Reasons against the request come first, then the facts that answer it, the variables
+without a value, and the profile; where the facts are not sure to suffice, also the best
+others. No model is called.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,13 @@ from sqlalchemy import Connection
 from langmem_graph.reasoning.proof import Proof, once
 from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState
 from langmem_graph.results import Fact, Reasoning, Recall, RecallReport
-from langmem_graph.retrieval.facts import Placed, evidence, fact_id, first_chains, hits_by_id
+from langmem_graph.retrieval.facts import (
+    Placed,
+    evidence,
+    fact_id,
+    first_chains,
+    hits_by_id,
+)
 from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.quoted_context import (
     AGAINST,
@@ -50,17 +57,24 @@ from langmem_graph.trust import Allowance, bounded
 
 UNUSABLE = "Not found, as an answer of the model could not be used:"
 _WITH_VALUES = frozenset(
-    "memory_binding memory_conflict memory_overlap memory_proof memory_subgoal memory_risk "
+    "memory_binding memory_conflict memory_overlap memory_proof memory_subgoal "
+    "memory_risk "
     "memory_refinement memory_list".split()
 )
-"""Events that contain values of facts, which may have been forgotten; the others name ids."""
+"""Events that contain values of facts, which may have been forgotten; the others name
+ids.
+"""
 
 
 async def context(
     deps: ReasoningDependencies, state: ReasoningState, run: StepRun
 ) -> ReasoningState:
     """Compose the context and the outcome of the recall."""
-    settings, facts, warnings = deps.services.settings, _quotable(state), [*state["warnings"]]
+    settings, facts, warnings = (
+        deps.services.settings,
+        _quotable(state),
+        [*state["warnings"]],
+    )
     empty = list[str]()
     stored = await _stored(deps, state, run, facts, warnings, empty)
     found = _Found.of(state, facts, stored)
@@ -68,15 +82,21 @@ async def context(
     budget = state["max_tokens"] or settings.context.max_tokens
     allowance = Allowance.of(settings.context, budget)
     order = URGENT + (ROOMS if any(fact.room for fact in found.facts.values()) else "")
-    builder = ContextBuilder(counter, budget - counter.count(framed([], order)), allowance)
+    builder = ContextBuilder(
+        counter, budget - counter.count(framed([], order)), allowance
+    )
     _write(builder, found, state, settings)
     text = framed(builder.lines, order) if builder.lines else ""
     quoted = list(builder.quoted.values())
-    kept = [e for e in state["trace"] if not stored.gone or e["event"] not in _WITH_VALUES]
+    kept = [
+        e for e in state["trace"] if not stored.gone or e["event"] not in _WITH_VALUES
+    ]
     outcome = Recall(
         context=text,
         evidence=evidence(quoted, stored.messages),
-        report=_report({**state, "warnings": warnings}, empty, found, len(quoted), text, counter),
+        report=_report(
+            {**state, "warnings": warnings}, empty, found, len(quoted), text, counter
+        ),
         facts=quoted,
         reasoning=found.reasoning,
         trace=kept,
@@ -109,7 +129,9 @@ async def _stored(
     except Exception as error:
         if deps.fail_closed:
             raise
-        warnings.append(run.problem("the context is made without what is stored", error))
+        warnings.append(
+            run.problem("the context is made without what is stored", error)
+        )
         return _Stored()
 
 
@@ -127,7 +149,8 @@ class _Stored:
 
     vague: VagueTurnContext = field(default_factory=VagueTurnContext)
     """The profile; for a vague turn also projects and schedule."""
-    messages: dict[Placed, MessageHit] = field(default_factory=dict)  # those behind the facts
+    # those behind the facts
+    messages: dict[Placed, MessageHit] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)  # forgotten or superseded since found
     labels: dict[str, list[Label]] = field(default_factory=dict)  # by the facts' ids
     room: str | None = None  # the shared room, where it is of one
@@ -137,22 +160,29 @@ class _Stored:
 class _Found:
     """Results of the earlier steps, as far as they are still stored."""
 
-    facts: dict[str, Fact]  # with the labels as they are now: what one quotes may be forgotten
+    # with the labels as they are now: what one quotes may be forgotten
+    facts: dict[str, Fact]
     proof: Proof
     overlaps: list[Overlap]
     reasoning: Reasoning
     vague: VagueTurnContext
 
     @classmethod
-    def of(cls, state: ReasoningState, facts: Sequence[Fact], stored: _Stored) -> "_Found":
+    def of(
+        cls, state: ReasoningState, facts: Sequence[Fact], stored: _Stored
+    ) -> "_Found":
         gone, labels = stored.gone, stored.labels
         known = {
-            fact.id: fact.model_copy(update={"labels": labels.get(fact.id, fact.labels)})
+            fact.id: fact.model_copy(
+                update={"labels": labels.get(fact.id, fact.labels)}
+            )
             for fact in facts
             if fact.id not in gone
         }
         proof = state["proof"].without(gone)
-        overlaps = [overlap for overlap in state["overlaps"] if overlap.fact.id not in gone]
+        overlaps = [
+            overlap for overlap in state["overlaps"] if overlap.fact.id not in gone
+        ]
         risks = [r for r in state["consequences"].risks if gone.isdisjoint(r.facts)]
         reasoning = Reasoning(
             status=proof.status,
@@ -174,7 +204,9 @@ class _Found:
 
 
 def spans(proof: Proof) -> list[str]:
-    """How long it is between the two days of a question for it, in days and in longer units."""
+    """How long it is between the two days of a question for it, in days and in longer
+    units.
+    """
     days = [read_day(text) for text in (proof.proposed.start, proof.proposed.end)]
     if proof.intent == "act" or not (days[0] and days[1]):
         row = proof.first_row()
@@ -188,7 +220,9 @@ def spans(proof: Proof) -> list[str]:
 def _write(
     builder: ContextBuilder, found: _Found, state: ReasoningState, settings: Settings
 ) -> None:
-    """Write the sections; of the first look-up's facts the best `k`, not all of them foreign."""
+    """Write the sections; of the first look-up's facts the best `k`, not all of them
+    foreign.
+    """
     k, share = state["k"] or settings.context.k, settings.context.foreign_share
     builder.add(AGAINST, _against(found))
     builder.add(_proved_title(found), _proved(found))
@@ -202,7 +236,9 @@ def _write(
         recalled = [fact.id for fact in state["recalled"]]
         retrieved = (fact.id for fact in found.proof.facts if fact.id not in recalled)
         named = found.named(recalled)
-        dropped = {one.id for one in named} - {one.id for one in bounded(named, k, share)}
+        dropped = {one.id for one in named} - {
+            one.id for one in bounded(named, k, share)
+        }
         first = [fact_id for fact_id in recalled if fact_id not in dropped][:k]
         looked = found.named([*first, *retrieved])
         builder.add(ALSO, [("", [fact]) for fact in first_chains(looked, len(looked))])
@@ -211,26 +247,35 @@ def _write(
 
 
 def _against(found: _Found) -> list[tuple[str, list[Fact]]]:
-    """Contradictions, clashes of dates, and facts that were named as speaking against it."""
+    """Contradictions, clashes of dates, and facts that were named as speaking against
+    it.
+    """
     items: list[tuple[str, list[Fact]]] = []
     for conflict in found.reasoning.conflicts:
         values = ", ".join(as_data(value) for value in conflict.values)
         ids = [fact_id for facts in conflict.values.values() for fact_id in facts]
         sentence = f"Facts disagree about {as_data(conflict.variable)}: {values}"
         items.append((sentence, found.named(ids)))
-    items += [(overlap.line, found.named([overlap.fact.id])) for overlap in found.overlaps]
+    items += [
+        (overlap.line, found.named([overlap.fact.id])) for overlap in found.overlaps
+    ]
     backed = [(risk, found.named(risk.facts)) for risk in found.reasoning.risks]
     return [*items, *((as_data(risk.claim), facts) for risk, facts in backed if facts)]
 
 
 def _proved(found: _Found) -> list[tuple[str, list[Fact]]]:
-    """How long it was, each row with its facts, then the other facts for the request."""
+    """How long it was, each row with its facts, then the other facts for the
+    request.
+    """
     items: list[tuple[str, list[Fact]]] = [(span, []) for span in found.reasoning.spans]
     for row in found.reasoning.rows:
         values = ", ".join(as_data(value) for value in row.values.values())
         items.append((values, found.named(row.facts)))
     proof = found.proof
-    return [*items, *(("", [fact]) for fact in found.named([*proof.cited(), *proof.named]))]
+    return [
+        *items,
+        *(("", [fact]) for fact in found.named([*proof.cited(), *proof.named])),
+    ]
 
 
 def _proved_title(found: _Found) -> str:
@@ -251,13 +296,17 @@ def _read(
     at: datetime | None,
     notes: SearchNotes,
 ) -> _Stored:
-    """What is stored of the facts, each in its room; profile and schedule are the user's own."""
+    """What is stored of the facts, each in its room; profile and schedule are the
+    user's own.
+    """
 
     def read(one: UserSearch, connection: Connection) -> _Stored:
         vague, room = VagueTurnContext(), shared_name(one.key)
         if one.key == user:
             profile = VagueTurnContext(read_profile(connection, one.settings))
-            vague = read_vague_turn_context(connection, at, one.settings) if at else profile
+            vague = (
+                read_vague_turn_context(connection, at, one.settings) if at else profile
+            )
         return _read_room(connection, room, [f for f in facts if f.room == room], vague)
 
     searches = UserSearch.over(services, rooms, notes).alone() if rooms else []
@@ -267,7 +316,10 @@ def _read(
     known = {fact.id for fact in facts if any(part.room == fact.room for part in parts)}
     unread = {fact.id for fact in facts} - known
     return _Stored(
-        next((part.vague for part in parts if shared_name(user) == part.room), VagueTurnContext()),
+        next(
+            (part.vague for part in parts if shared_name(user) == part.room),
+            VagueTurnContext(),
+        ),
         {name: hit for part in parts for name, hit in part.messages.items()},
         unread.union(*(part.gone for part in parts)),
         {name: labels for part in parts for name, labels in part.labels.items()},
@@ -275,15 +327,25 @@ def _read(
 
 
 def _read_room(
-    connection: Connection, room: str | None, facts: Sequence[Fact], vague: VagueTurnContext
+    connection: Connection,
+    room: str | None,
+    facts: Sequence[Fact],
+    vague: VagueTurnContext,
 ) -> _Stored:
     messages = hits_by_id(connection, (*facts, *vague.facts()))
-    records = record_queries.numbers_of(connection, (f.record_id for f in facts if f.record_id))
+    records = record_queries.numbers_of(
+        connection, (f.record_id for f in facts if f.record_id)
+    )
     active = record_queries.current(connection, records.values())
     of_records = labels_of_records(connection, records.values())
     current = {record for record, n in records.items() if n in active}
-    labels = {fact_id("record", room, one): of_records.get(n, []) for one, n in records.items()}
-    labels |= {fact_id("message", *place): hit.labels for place, hit in messages.items()}
+    labels = {
+        fact_id("record", room, one): of_records.get(n, [])
+        for one, n in records.items()
+    }
+    labels |= {
+        fact_id("message", *place): hit.labels for place, hit in messages.items()
+    }
     stored = {fact_id("message", *place) for place in messages}
     stored |= {fact_id("record", room, record) for record in current}
     outdated = {fact.id for fact in facts if fact.outdated and labels.get(fact.id)}

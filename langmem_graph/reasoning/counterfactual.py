@@ -1,10 +1,12 @@
-"""The step `counterfactual`: what memory holds against carrying out the request (ActMem 1.3).
+"""The step `counterfactual`: what memory holds against carrying out the request (ActMem
+1.3).
 
-The planning call has named what could speak against it beyond the facts in its view. Each of these
-risks is searched for by hypothetical example sentences (HyDE-style expansion): examples of what the
-user may have said. The results are merged, then expanded along the graph's edges, and what was told
-of the day in question is added. Where that brings facts which the planning call did not see, one
-model call names those that really speak against the request. Nothing of this step is stored.
+The planning call has named what could speak against it beyond the facts in its view.
+Each of these risks is searched for by hypothetical example sentences (HyDE-style
+expansion): examples of what the user may have said. The results are merged, then
+expanded along the graph's edges, and what was told of the day in question is added.
+Where that brings facts which the planning call did not see, one model call names those
+that really speak against the request. Nothing of this step is stored.
 """
 
 from collections.abc import Sequence
@@ -14,27 +16,41 @@ from langmem_graph.llm.answer_schemas import Consequences
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.reasoning.goal_loop import risks_of
 from langmem_graph.reasoning.lookups import told_of_days
-from langmem_graph.reasoning.state import FoundRisks, ReasoningDependencies, ReasoningState
+from langmem_graph.reasoning.state import (
+    FoundRisks,
+    ReasoningDependencies,
+    ReasoningState,
+)
 from langmem_graph.results import Fact, Risk
 from langmem_graph.retrieval.example_search import linked_facts, nearest_to_examples
 from langmem_graph.retrieval.facts import by_reciprocal_rank
-from langmem_graph.retrieval.quoted_context import FactAliases, as_data, now_line, request_line
+from langmem_graph.retrieval.quoted_context import (
+    FactAliases,
+    as_data,
+    now_line,
+    request_line,
+)
 from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage.memory_services import own_room
 from langmem_graph.storage.user_room import Room
 
-DEEPER = 3  # candidates of each search, as a multiple of the facts kept of all searches; ours
+# candidates of each search, as a multiple of the facts kept of all searches; ours
+DEEPER = 3
 
 
 async def counterfactual(
     deps: ReasoningDependencies, state: ReasoningState, run: StepRun
 ) -> ReasoningState:
-    """Search with the risks, and ask which of the facts that are new speak against the request."""
+    """Search with the risks, and ask which of the facts that are new speak against the
+    request.
+    """
     usage, recorder = state["usage"].copy(), run.recorder(state["trace"])
     possible = state["proof"].risks[: deps.services.settings.reasoning.risks]
     # a risk without examples is searched for by its claim
-    examples = ([e for e in risk.examples if e.strip()] or [risk.claim] for risk in possible)
+    examples = (
+        [e for e in risk.examples if e.strip()] or [risk.claim] for risk in possible
+    )
     queries = list(dict.fromkeys(chain.from_iterable(examples)))
     try:
         fresh = await _search(deps, state, run, queries)
@@ -44,14 +60,24 @@ async def counterfactual(
     aliases = FactAliases.of(fresh)
     lines = [now_line(state["now"]), "Could speak against it:"]
     lines += [f"- {as_data(risk.claim)}" for risk in possible]
-    question = "\n".join([*lines, "Facts:", *aliases.lines(), request_line(state["query"])])
+    question = "\n".join(
+        [*lines, "Facts:", *aliases.lines(), request_line(state["query"])]
+    )
     prompt = load_prompt("counterfactual")
-    asked = await deps.runner.ask(Consequences, prompt, question, usage) if fresh else None
+    asked = (
+        await deps.runner.ask(Consequences, prompt, question, usage) if fresh else None
+    )
     risks = risks_of(asked.against, aliases) if asked else []
-    risks += [Risk(claim=" ".join(risk.claim.split()), basis="world") for risk in possible]
+    risks += [
+        Risk(claim=" ".join(risk.claim.split()), basis="world") for risk in possible
+    ]
     for risk in risks:
         recorder.record("memory_risk", **risk.model_dump())
-    return {"usage": usage, "trace": recorder.trace, "consequences": FoundRisks(risks, fresh)}
+    return {
+        "usage": usage,
+        "trace": recorder.trace,
+        "consequences": FoundRisks(risks, fresh),
+    }
 
 
 async def _search(
@@ -75,12 +101,19 @@ def _unseen(
 ) -> list[Fact]:
     """Those that are near, told, or linked to what is seen or near."""
     options, k = search.settings.reasoning, search.settings.ranking.rrf_k
-    known, told_in = {fact.id for fact in seen}, {one for fact in seen for one in _sources(fact)}
+    known, told_in = (
+        {fact.id for fact in seen},
+        {one for fact in seen for one in _sources(fact)},
+    )
     depth = DEEPER * options.risk_facts
     vectors = search.embedder.embed(queries) if queries else None
-    found = {} if vectors is None else nearest_to_examples(search, queries, depth, vectors)
+    found = (
+        {} if vectors is None else nearest_to_examples(search, queries, depth, vectors)
+    )
     near = [
-        one for one in by_reciprocal_rank(found.values(), k) if one.likeness >= options.risk_floor
+        one
+        for one in by_reciprocal_rank(found.values(), k)
+        if one.likeness >= options.risk_floor
     ]
     new = [
         fact
@@ -89,7 +122,9 @@ def _unseen(
     ][: options.risk_facts]
     seeds = [*seen, *new] if options.graph_facts else []
     linked = [] if vectors is None else linked_facts(search, seeds, vectors)
-    return list({fact.id: fact for fact in (*new, *linked) if fact.id not in known}.values())
+    return list(
+        {fact.id: fact for fact in (*new, *linked) if fact.id not in known}.values()
+    )
 
 
 def _sources(fact: Fact) -> set[tuple[str | None, str]]:

@@ -1,9 +1,10 @@
 """The step `further`: items of a list that the planning call did not see.
 
-However whole a list looks, one view of memory cannot show that no item lies outside of it. So the
-facts that no model has seen yet are searched, by examples of how the user may have told of another
-item, by what was said of the items found, and by the request; one model call a page adds rows and
-takes out those that do not belong, until a page adds none.
+However whole a list looks, one view of memory cannot show that no item lies outside of
+it. So the facts that no model has seen yet are searched, by examples of how the user
+may have told of another item, by what was said of the items found, and by the request;
+one model call a page adds rows and takes out those that do not belong, until a page
+adds none.
 """
 
 import asyncio
@@ -43,7 +44,9 @@ async def further(deps: GoalDependencies, state: GoalState, run: StepRun) -> Goa
     proof.pages += 1
     problem, found = None, list[Fact]()
     try:
-        found = await asyncio.wait_for(_unseen(step), max(deps.left(state), LEAST_SECONDS))
+        found = await asyncio.wait_for(
+            _unseen(step), max(deps.left(state), LEAST_SECONDS)
+        )
     except Exception as error:  # noqa: BLE001  # any retriever's own; what was found is still true
         problem = run.problem("looking for further items failed", error)
     answer, dropped = None, list[str]()
@@ -60,19 +63,35 @@ async def further(deps: GoalDependencies, state: GoalState, run: StepRun) -> Goa
     rows = [row.values for row in proof.found_rows()]
     shown = [fact.id for fact in found]
     step.recorder.record(
-        "memory_list", page=proof.pages, facts=shown, rows=rows, dropped=dropped, problem=problem
+        "memory_list",
+        page=proof.pages,
+        facts=shown,
+        rows=rows,
+        dropped=dropped,
+        problem=problem,
     )
     return step.update()
 
 
 async def _unseen(step: GoalStep) -> list[Fact]:
-    """The best facts that no model has seen: of each search the best, then each second best."""
+    """The best facts that no model has seen: of each search the best, then each second
+    best.
+    """
     deps, proof, most = step.deps, step.proof, step.options.plan_facts
     seen = {fact.id for fact in proof.facts}
     texts = {fact.id: fact.text for fact in proof.facts}
-    told = [texts[i] for row in proof.rows for b in row.values() for i in b.facts if i in texts]
+    told = [
+        texts[i]
+        for row in proof.rows
+        for b in row.values()
+        for i in b.facts
+        if i in texts
+    ]
     examples = once([*filter(str.strip, proof.look_for), *told])[:MOST_EXAMPLES]
-    queries, k = [step.state["query"], *(goal.query for goal in proof.subgoals)], len(seen) + most
+    queries, k = (
+        [step.state["query"], *(goal.query for goal in proof.subgoals)],
+        len(seen) + most,
+    )
     searches = (deps.lookup.search(query, k, "semantic", step.run) for query in queries)
     lists = await asyncio.gather(*searches)
     near = await deps.lookup.near(examples, k, step.run)
@@ -80,7 +99,9 @@ async def _unseen(step: GoalStep) -> list[Fact]:
 
 
 async def _shown(step: GoalStep, found: Sequence[Fact]) -> FactAliases:
-    """The facts that were named and the new ones, as many as fit; the model has seen them then."""
+    """The facts that were named and the new ones, as many as fit; the model has seen
+    them then.
+    """
     proof, own = step.proof, {*step.proof.named}
     counter = await in_thread(token_counter, step.deps.settings.encoding)
     named = [fact for fact in proof.facts if fact.id in own]
@@ -99,15 +120,22 @@ async def _ask(step: GoalStep, aliases: FactAliases) -> FurtherItems | None:
         rows.append(f"Row {number}: {items} ({', '.join(cited)})")
     lines = [now_line(step.state.get("now", "")), *rows, "Facts:", *aliases.lines()]
     question = "\n".join([*lines, request_line(step.state["query"])])
-    return await step.deps.runner.ask(FurtherItems, load_prompt("further"), question, step.usage)
+    return await step.deps.runner.ask(
+        FurtherItems, load_prompt("further"), question, step.usage
+    )
 
 
 def _take(proof: Proof, answer: FurtherItems, aliases: FactAliases) -> list[str]:
-    """Add new rows, take out those that do not belong; returns the latter with their reasons."""
+    """Add new rows, take out those that do not belong; returns the latter with their
+    reasons.
+    """
     name = next(iter(proof.rows[0]), ITEM) if proof.rows else ITEM
     dropped = proof.drop({one.row: one.why for one in answer.drop})
     for given in answer.rows:
-        facts, item = [fact.id for fact in aliases.resolve(given.facts)], given.item.strip()
+        facts, item = (
+            [fact.id for fact in aliases.resolve(given.facts)],
+            given.item.strip(),
+        )
         if not facts or not item:
             continue
         known = (row[name] for row in proof.rows if name in row)
@@ -124,7 +152,9 @@ def _take(proof: Proof, answer: FurtherItems, aliases: FactAliases) -> list[str]
 
 
 def _end(step: GoalStep, *, complete: bool) -> None:
-    """The list ends; only where it is not sure, the statements of the plan are looked for."""
+    """The list ends; only where it is not sure, the statements of the plan are looked
+    for.
+    """
     proof, is_over = step.proof, step.is_over()
     proof.listing = False
     proof.ended = proof.sure or is_over or not proof.subgoals

@@ -1,12 +1,14 @@
-"""The goal loop as a LangGraph subgraph: plan → (further) → retrieve → unify → (refine → …).
+"""The goal loop as a LangGraph subgraph: plan → (further) → retrieve → unify → (refine
+→ …).
 
-This is Goal-Mem's backward chaining (2.2). Its state is private, and it has limits of its own:
-depth, breadth, subgoals, calls, tokens and seconds.
+This is Goal-Mem's backward chaining (2.2). Its state is private, and it has limits of
+its own: depth, breadth, subgoals, calls, tokens and seconds.
 
-The step `plan` is one model call that sees the best facts of a wide look-up (steps 1 and 2). It
-names all that the answer needs, one row for each of several things, and what speaks against an act.
-Where it is sure, the loop ends here, or for a list after `further`; else the call also decomposes
-the request into atoms with typed variables, and a query for each.
+The step `plan` is one model call that sees the best facts of a wide look-up (steps 1
+and 2). It names all that the answer needs, one row for each of several things, and what
+speaks against an act. Where it is sure, the loop ends here, or for a list after
+`further`; else the call also decomposes the request into atoms with typed variables,
+and a query for each.
 """
 
 import time
@@ -60,7 +62,9 @@ _NOTHING_TO_PROVE = ("act", "chat", "vague")  # intents that need no subgoal
 
 
 async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
-    """Ask for the facts that answer the request, or for the goal, and keep what is usable."""
+    """Ask for the facts that answer the request, or for the goal, and keep what is
+    usable.
+    """
     state = _begun(state, alone=deps.alone)
     step = GoalStep(deps, state, run)
     proof, options = step.proof, step.options
@@ -72,7 +76,8 @@ async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalSt
     answer = await _ask(step, aliases)
     proof.unusable = answer is None
     if answer is None and step.usage.unreachable > unreachable:
-        proof.status, proof.ended = "exhausted", True  # the model does not answer at all
+        # the model does not answer at all
+        proof.status, proof.ended = "exhausted", True
     elif answer is not None:
         _take(answer, aliases, step)
     if not proof.ended and not proof.sure:
@@ -82,36 +87,53 @@ async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalSt
     if proof.ended and not proof.sure:
         proof.take_best()
     _record(step)
-    begun: GoalState = {"started": state["started"], "query": state["query"], "found": None}
+    begun: GoalState = {
+        "started": state["started"],
+        "query": state["query"],
+        "found": None,
+    }
     return {**begun, **step.update()}
 
 
 async def _ask(step: GoalStep, aliases: FactAliases) -> GoalPlan | None:
     """The plan; after a repair in vain, what can be used of it."""
     tried = [f"Split before, in vain: {'; '.join(atoms)}" for atoms in step.proof.tried]
-    lines = [now_line(step.state.get("now", "")), "Remembered:", *aliases.lines(), *tried]
+    lines = [
+        now_line(step.state.get("now", "")),
+        "Remembered:",
+        *aliases.lines(),
+        *tried,
+    ]
     question = "\n".join([*lines, request_line(step.state["query"])])
     usable: list[GoalPlan] = []
 
     def check(answer: GoalPlan) -> str | None:
-        if lost := answer.loss_in("subgoals"):  # what is left would prove less than was asked
+        # what is left would prove less than was asked
+        if lost := answer.loss_in("subgoals"):
             return lost
         usable.append(answer)
         return _malformed(answer)
 
-    answer = await step.deps.runner.ask(GoalPlan, load_prompt("plan"), question, step.usage, check)
+    answer = await step.deps.runner.ask(
+        GoalPlan, load_prompt("plan"), question, step.usage, check
+    )
     return answer or next(reversed(usable), None)
 
 
 def _malformed(plan: GoalPlan) -> str | None:
-    """What of the statements cannot be read; None where the plan needs none, or all can be."""
+    """What of the statements cannot be read; None where the plan needs none, or all can
+    be.
+    """
     atoms = [] if plan.sure else _atoms(plan)
     names = {variable.name for atom in atoms for variable in atom.variables}
     if bad := next((atom for atom in atoms if atom.is_malformed), None):
         form = 'write (name:type), as "(w:person) lives here"'
         return f'a variable cannot be read in "{bad}": {form}'
     if atoms and plan.answer and not names & set(plan.answer):
-        return f"no subgoal has a variable {plan.answer[0]}: write ({plan.answer[0]}:type) in one"
+        return (
+            f"no subgoal has a variable {plan.answer[0]}: write "
+            f"({plan.answer[0]}:type) in one"
+        )
     return None
 
 
@@ -123,13 +145,17 @@ def _atoms(plan: GoalPlan) -> list[Atom]:
 
 
 def _begun(state: GoalState, *, alone: bool) -> GoalState:
-    """A fresh state for a new request; the same state for another decomposition of one."""
+    """A fresh state for a new request; the same state for another decomposition
+    of one.
+    """
     earlier = state.get("proof", Proof())
     if earlier.tried and not earlier.ended:
         return state
     query = state.get("query")
     if not isinstance(query, str) or not query.strip():
-        raise InvalidInputError(f"'query' must be a text with words in it, not {query!r}.")
+        raise InvalidInputError(
+            f"'query' must be a text with words in it, not {query!r}."
+        )
     query = query.encode("utf-8", "replace").decode()
     fresh: GoalState = {**state, "query": query, "proof": Proof()}
     if alone:
@@ -141,10 +167,15 @@ def _take(plan: GoalPlan, aliases: FactAliases, step: GoalStep) -> None:
     """What the plan says of the request and of the facts in view."""
     proof = step.proof
     proof.intent, proof.central = plan.intent, plan.central
-    rows = [(row.item, [fact.id for fact in aliases.resolve(row.facts)]) for row in plan.rows]
+    rows = [
+        (row.item, [fact.id for fact in aliases.resolve(row.facts)])
+        for row in plan.rows
+    ]
     rows = [(item, facts) for item, facts in rows if item.strip() and facts]
     named = [fact.id for fact in aliases.resolve(plan.facts)]
-    proof.named = proof.kept = once([*named, *(fact for _, own in rows for fact in own)])
+    proof.named = proof.kept = once(
+        [*named, *(fact for _, own in rows for fact in own)]
+    )
     name = plan.answer[0] if len(plan.answer) == 1 else ITEM
     proof.rows = [{name: Bound(entity=item, facts=facts)} for item, facts in rows]
     proof.proposed = ProposedTime(plan.start, plan.end, plan.recurrence)
@@ -155,8 +186,14 @@ def _take(plan: GoalPlan, aliases: FactAliases, step: GoalStep) -> None:
     proof.listing, proof.look_for = is_list and step.options.use_goals, plan.look_for
     proof.sure = plan.sure and (bool(proof.named) or plan.intent in _NOTHING_TO_PROVE)
     if proof.sure:
-        proof.sufficient, proof.complete = proof.named, bool(proof.named) and not proof.listing
-        proof.status, proof.ended = "grounded" if proof.named else None, not proof.listing
+        proof.sufficient, proof.complete = (
+            proof.named,
+            bool(proof.named) and not proof.listing,
+        )
+        proof.status, proof.ended = (
+            "grounded" if proof.named else None,
+            not proof.listing,
+        )
 
 
 def risks_of(against: Sequence[FactAgainst], aliases: FactAliases) -> list[Risk]:
@@ -170,7 +207,9 @@ def risks_of(against: Sequence[FactAgainst], aliases: FactAliases) -> list[Risk]
 
 
 def _take_subgoals(plan: GoalPlan, step: GoalStep) -> None:
-    """The statements that can be read; else the request itself, where something is to be proved."""
+    """The statements that can be read; else the request itself, where something is to
+    be proved.
+    """
     proof, options = step.proof, step.options
     if not options.use_goals:
         proof.ended = True
@@ -180,7 +219,9 @@ def _take_subgoals(plan: GoalPlan, step: GoalStep) -> None:
         words = as_query(planned.query.strip() or planned.atom, names)
         if words.strip() and not atom.is_malformed:
             own = f"s{proof.counted + len(proof.subgoals) + 1}"
-            goal = Subgoal(id=own, atom=str(atom), query=words, relation=planned.relation)
+            goal = Subgoal(
+                id=own, atom=str(atom), query=words, relation=planned.relation
+            )
             proof.subgoals.append(goal)
     proof.subgoals = proof.subgoals[: options.subgoals]
     if not proof.subgoals:
@@ -188,9 +229,13 @@ def _take_subgoals(plan: GoalPlan, step: GoalStep) -> None:
             proof.ended = True
             return
         plain = " ".join(step.state["query"].split())[:LONGEST_REQUEST]
-        proof.subgoals = [Subgoal(id=f"s{proof.counted + 1}", atom=plain, query=plain, plain=True)]
+        proof.subgoals = [
+            Subgoal(id=f"s{proof.counted + 1}", atom=plain, query=plain, plain=True)
+        ]
     types = proof.types()
-    proof.answer = [name for name in dict.fromkeys(plan.answer) if name in types] or list(types)
+    proof.answer = [
+        name for name in dict.fromkeys(plan.answer) if name in types
+    ] or list(types)
     proof.due = [goal.id for goal in proof.subgoals]
     proof.round += 1
 
@@ -207,8 +252,13 @@ def _record(step: GoalStep) -> None:
 
 
 def _due(proof: Proof, seconds: float) -> list[RetrieveInput]:
-    """The searches of this round: of each subgoal that is due, one for each of its queries."""
-    goals, left = {goal.id: goal for goal in proof.subgoals}, max(seconds, LEAST_SECONDS)
+    """The searches of this round: of each subgoal that is due, one for each of its
+    queries.
+    """
+    goals, left = (
+        {goal.id: goal for goal in proof.subgoals},
+        max(seconds, LEAST_SECONDS),
+    )
     return [
         RetrieveInput(subgoal=goal, query=query, round=proof.round, seconds=left)
         for goal in (goals[own] for own in proof.due)
@@ -232,17 +282,22 @@ def build(
     Args:
         given: schema of the input.
         form: form of the state between steps; `JSON` where a checkpointer may save it.
-        shown: Studio's picture of a parent shows its steps; a checkpointer then saves them.
+        shown: Studio's picture of a parent shows its steps; a checkpointer then saves
+            them.
     """
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
-        GoalState, input_schema=given, output_schema=GoalOutput if deps.alone else LoopOutput
+        GoalState,
+        input_schema=given,
+        output_schema=GoalOutput if deps.alone else LoopOutput,
     )
     for step in _STEPS:
         builder.add_node(step.__name__, as_node(form.step(step), deps, user_of))
     builder.add_edge(START, "plan")
 
     def following(state: GoalState) -> list[Send] | str:
-        """Look further for items, retrieve what is due, decompose the request anew, or end."""
+        """Look further for items, retrieve what is due, decompose the request anew, or
+        end.
+        """
         proof = state["proof"]
         if proof.ended:
             return END
@@ -250,7 +305,9 @@ def build(
             return "further"
         if not proof.subgoals:
             return "plan"
-        return [Send("retrieve", form.dump(one)) for one in _due(proof, deps.left(state))]
+        return [
+            Send("retrieve", form.dump(one)) for one in _due(proof, deps.left(state))
+        ]
 
     def after_unify(state: GoalState) -> Any:
         proof = state["proof"]
@@ -260,6 +317,8 @@ def build(
     builder.add_conditional_edges("plan", route, ["further", "retrieve", END])
     builder.add_conditional_edges("further", route, ["further", "retrieve", END])
     builder.add_edge("retrieve", "unify")
-    builder.add_conditional_edges("unify", form.route(after_unify), ["refine", "plan", END])
+    builder.add_conditional_edges(
+        "unify", form.route(after_unify), ["refine", "plan", END]
+    )
     builder.add_conditional_edges("refine", route, ["retrieve", "plan", END])
     return builder.compile(checkpointer=None if shown else False, name="goals")

@@ -78,15 +78,17 @@ def build(
         finish: makes the output's other keys from the final state.
         form: form of the state between steps; `JSON` where a checkpointer may save it.
         with_answer: add the step `answer`.
-        show_loop: pictures of the graph, and of one that it is a node of, show its steps and those
-            of the loop; a checkpointer then saves them.
+        show_loop: pictures of the graph, and of one that it is a node of, show its
+            steps and those of the loop; a checkpointer then saves them.
     """
     settings, (state, given, out) = deps.services.settings, schemas
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(
         state, context_schema, input_schema=given, output_schema=out
     )
 
-    async def route(deps: ReasoningDependencies, state: Any, run: StepRun) -> ReasoningState:
+    async def route(
+        deps: ReasoningDependencies, state: Any, run: StepRun
+    ) -> ReasoningState:
         return _fresh(request_of(state), settings.time_zone)
 
     answering: list[Step] = [answer] if with_answer else []
@@ -94,7 +96,9 @@ def build(
     *timed, last = map(_timed, steps)
     for step in (route, *timed, _ending(last, finish)):
         builder.add_node(step.__name__, as_node(form.step(step), deps, user_of))
-    builder.add_node("goals", goal_loop.build(deps.goals, user_of, form=form, shown=show_loop))
+    builder.add_node(
+        "goals", goal_loop.build(deps.goals, user_of, form=form, shown=show_loop)
+    )
 
     builder.add_edge(START, "route")
     routes = _Routes(settings.reasoning)
@@ -109,7 +113,8 @@ def build(
     if with_answer:
         builder.add_edge("context", "answer")
     builder.add_edge(last.__name__, END)
-    # Else not None: an application's checkpointer would save what was recalled, and keep it.
+    # Else not None: an application's checkpointer would save what was recalled, and
+    # keep it.
     return builder.compile(checkpointer=None if show_loop else False, name="recall")
 
 
@@ -127,21 +132,33 @@ class _Routes:
         return "goals" if plans and asks_model(state) else "conflicts"
 
     def after_goals(self, state: Any) -> str:
-        """Search with the risks and the day that the plan named; not for a question answered."""
+        """Search with the risks and the day that the plan named; not for a question
+        answered.
+        """
         proof = state["proof"]
         named = proof.risks or proof.proposed.start
         may_matter = named and (proof.intent == "act" or not proof.sure)
-        return "counterfactual" if self.use.use_counterfactual and may_matter else "conflicts"
+        return (
+            "counterfactual"
+            if self.use.use_counterfactual and may_matter
+            else "conflicts"
+        )
 
 
 def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
-    """The state of a new request, which replaces that of an earlier one on the same thread.
+    """The state of a new request, which replaces that of an earlier one on the same
+    thread.
 
     Its time is that of the user's clock, so that "tomorrow" is the user's.
     """
     query = asked.query.encode("utf-8", "replace").decode()
     now = asked.at or datetime.now(UTC)
-    nothing: ReasoningState = {"recalled": [], "overlaps": [], "trace": [], "warnings": []}
+    nothing: ReasoningState = {
+        "recalled": [],
+        "overlaps": [],
+        "trace": [],
+        "warnings": [],
+    }
     return {
         "query": query,
         "mode": asked.mode,
@@ -165,13 +182,18 @@ def _timed(step: Any) -> Step:
         begun = time.perf_counter()
         update = await step(deps, state, run)
         passed = (time.perf_counter() - begun) * 1_000
-        return {**update, "milliseconds": {**state["milliseconds"], step.__name__: passed}}
+        return {
+            **update,
+            "milliseconds": {**state["milliseconds"], step.__name__: passed},
+        }
 
     return timed
 
 
 def _ending(step: Step, finish: Finish | None) -> Step:
-    """The last step, which also logs the run's model calls and makes the output's other keys."""
+    """The last step, which also logs the run's model calls and makes the output's other
+    keys.
+    """
 
     @wraps(step)
     async def ending(deps: ReasoningDependencies, state: Any, run: StepRun) -> Any:
@@ -217,13 +239,21 @@ class ReasoningRunner:
         )
 
     def over(self, services: Services) -> "ReasoningRunner":
-        """A runner whose steps read with these, under a filter or in shared rooms too."""
-        return self if services is self._services else ReasoningRunner(services, self._model)
+        """A runner whose steps read with these, under a filter or in shared
+        rooms too.
+        """
+        return (
+            self
+            if services is self._services
+            else ReasoningRunner(services, self._model)
+        )
 
     async def recall(
         self, user_id: str, request: RecallRequest, on_event: OnEvent | None = None
     ) -> Recall:
-        """Run the graph once; `on_event` is called with every stream event as it happens."""
+        """Run the graph once; `on_event` is called with every stream event as it
+        happens.
+        """
         outcome: Any = None
         stream: AsyncIterator[Any] = self._graph.astream(
             {"request": request},

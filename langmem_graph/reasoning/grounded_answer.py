@@ -1,7 +1,9 @@
-"""The step `answer`: answer from the quoted facts, or say what is missing (ActMem 1.3, step 4).
+"""The step `answer`: answer from the quoted facts, or say what is missing (ActMem 1.3,
+step 4).
 
-The step is optional, for applications without a model call of their own. It costs one model call;
-where facts contradict each other no call is made, and all of them are quoted.
+The step is optional, for applications without a model call of their own. It costs one
+model call; where facts contradict each other no call is made, and all of them are
+quoted.
 """
 
 from langmem_graph.llm.answer_schemas import GroundedAnswer
@@ -30,7 +32,10 @@ async def answer(
     recorder = run.recorder(outcome.trace)
     reasoning = outcome.reasoning or Reasoning()
     if reasoning.conflicts:
-        text, used = _contradiction(outcome, reasoning), [fact.id for fact in outcome.facts]
+        text, used = (
+            _contradiction(outcome, reasoning),
+            [fact.id for fact in outcome.facts],
+        )
     else:
         aliases = FactAliases.of(outcome.facts)
 
@@ -40,7 +45,11 @@ async def answer(
 
         prompt, question = load_prompt("answer"), _question(state, reasoning, aliases)
         given = await deps.runner.ask(GroundedAnswer, prompt, question, usage, check)
-        used = [fact.id for fact in aliases.resolve(given.facts)] if given and given.known else []
+        used = (
+            [fact.id for fact in aliases.resolve(given.facts)]
+            if given and given.known
+            else []
+        )
         if used:
             shown = {fact.id for fact in outcome.facts}
             of_rows = (fact_id for row in reasoning.rows for fact_id in row.facts)
@@ -48,7 +57,12 @@ async def answer(
         text = given.answer if given and used else _unknown(given, reasoning)
     recorder.record("memory_answer", facts=used)
     report = outcome.report.model_copy(update=usage.counts())
-    answered = {"answer": text, "answer_facts": used, "trace": recorder.trace, "report": report}
+    answered = {
+        "answer": text,
+        "answer_facts": used,
+        "trace": recorder.trace,
+        "report": report,
+    }
     return {"recall": outcome.model_copy(update=answered), "usage": usage}
 
 
@@ -61,8 +75,12 @@ def _question(state: ReasoningState, reasoning: Reasoning, aliases: FactAliases)
     known += reasoning.spans
     against = []
     for risk in (risk for risk in reasoning.risks if risk.facts):
-        shown = [alias for alias, fact in aliases.facts.items() if fact.id in risk.facts]
-        against.append(f"- {as_data(risk.claim)} (shown by {', '.join(shown) or 'nothing'})")
+        shown = [
+            alias for alias, fact in aliases.facts.items() if fact.id in risk.facts
+        ]
+        against.append(
+            f"- {as_data(risk.claim)} (shown by {', '.join(shown) or 'nothing'})"
+        )
     against += [f"- {as_data(text)}" for text in reasoning.overlaps]
     return "\n".join(
         [
@@ -85,7 +103,9 @@ def _unknown(given: GroundedAnswer | None, reasoning: Reasoning) -> str:
         return f"I don't know: an answer of the model could not be used{looked_for}."
     if missing:
         return f"I don't know: memory does not say {missing}."
-    return given.answer if given and not given.known and given.answer else "I don't know."
+    return (
+        given.answer if given and not given.known and given.answer else "I don't know."
+    )
 
 
 def _contradiction(outcome: Recall, reasoning: Reasoning) -> str:

@@ -1,4 +1,6 @@
-"""The steps that look up without a model: `first_lookup`, `retrieve` and `conflicts`."""
+"""The steps that look up without a model: `first_lookup`, `retrieve` and
+`conflicts`.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +23,12 @@ from langmem_graph.results import Fact
 from langmem_graph.retrieval.example_search import nearest_to_examples
 from langmem_graph.retrieval.facts import by_reciprocal_rank, find_facts
 from langmem_graph.retrieval.joined_search import each_room
-from langmem_graph.retrieval.schedule_lookup import Overlap, days_of, overlaps_at, said_of_days
+from langmem_graph.retrieval.schedule_lookup import (
+    Overlap,
+    days_of,
+    overlaps_at,
+    said_of_days,
+)
 from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
 from langmem_graph.runtime import Event, StepRun
 from langmem_graph.schedule.model_written_times import written_event
@@ -32,22 +39,33 @@ from langmem_graph.settings import Settings
 from langmem_graph.storage.memory_services import own_room
 from langmem_graph.storage.user_room import Room
 
-PLANNED = ("I am away on {}.", "We have booked something for {}.", "There is an appointment on {}.")
-"""How the user may have told of a day's plans; what is near is shown to the planning call."""
-MOST_NAMED, MOST_PLANNED = 2, 10  # days of a request, and facts that are near to their plans; ours
+PLANNED = (
+    "I am away on {}.",
+    "We have booked something for {}.",
+    "There is an appointment on {}.",
+)
+"""How the user may have told of a day's plans; what is near is shown to the planning
+call.
+"""
+# days of a request, and facts that are near to their plans; ours
+MOST_NAMED, MOST_PLANNED = 2, 10
 
 
 def asks_model(state: ReasoningState) -> bool:
     """Whether a model is asked; in `auto` mode not for small talk and vague turns."""
-    return state["mode"] == "reason" or (state["mode"] == "auto" and state["intent"] is None)
+    return state["mode"] == "reason" or (
+        state["mode"] == "auto" and state["intent"] is None
+    )
 
 
 async def first_lookup(
     deps: ReasoningDependencies, state: ReasoningState, run: StepRun
 ) -> ReasoningState:
-    """Find the facts nearest to the request; all later steps build on them (ActMem 1.3, step 1).
+    """Find the facts nearest to the request; all later steps build on them (ActMem 1.3,
+    step 1).
 
-    Where a model is asked they are many; what was told of a day that the request names is first.
+    Where a model is asked they are many; what was told of a day that the request names
+    is first.
     """
     services, notes = deps.services, SearchNotes()
     recorder = run.recorder(state["trace"])
@@ -66,9 +84,15 @@ async def first_lookup(
     except Exception as error:
         if deps.fail_closed:
             raise
-        warnings.append(run.problem("the first look-up failed, the turn goes on without", error))
+        warnings.append(
+            run.problem("the first look-up failed, the turn goes on without", error)
+        )
     recorder.record("memory_recalled", facts=[fact.id for fact in facts])
-    return {"recalled": facts, "warnings": [*warnings, *notes.warnings], "trace": recorder.trace}
+    return {
+        "recalled": facts,
+        "warnings": [*warnings, *notes.warnings],
+        "trace": recorder.trace,
+    }
 
 
 def _found(search: UserSearch, state: ReasoningState) -> list[Fact]:
@@ -81,7 +105,9 @@ def _found(search: UserSearch, state: ReasoningState) -> list[Fact]:
 def _with_days(
     search: UserSearch, room: Room, state: ReasoningState, found: Sequence[Fact]
 ) -> list[Fact]:
-    """What was told of a day that the request names, and may be planned for it, then the others."""
+    """What was told of a day that the request names, and may be planned for it, then
+    the others.
+    """
     dated = {message for fact in found if fact.day for message in fact.message_ids}
     told = told_of_days(room, state, search.settings)
     first = [fact for fact in told if not dated & set(fact.message_ids)]
@@ -90,15 +116,21 @@ def _with_days(
 
 
 def _planned_near(search: UserSearch, state: ReasoningState) -> list[Fact]:
-    """What may be planned for the days that the request names, whatever words name them there."""
-    days = sorted(worded_days(state["query"], datetime.fromisoformat(state["now"]).date()))
+    """What may be planned for the days that the request names, whatever words name them
+    there.
+    """
+    days = sorted(
+        worded_days(state["query"], datetime.fromisoformat(state["now"]).date())
+    )
     names = [f"{day:%A} {day.day} {day:%B}" for day in days[:MOST_NAMED]]
     sentences = [form.format(name) for name in names for form in PLANNED]
     found: dict[str, list[Fact]] = {}
     if sentences:
         with suppress(EmbeddingError):  # the search for the request has noted that
             found = nearest_to_examples(search, sentences, MOST_PLANNED)
-    return by_reciprocal_rank(found.values(), search.settings.ranking.rrf_k)[:MOST_PLANNED]
+    return by_reciprocal_rank(found.values(), search.settings.ranking.rrf_k)[
+        :MOST_PLANNED
+    ]
 
 
 class RetrieveInput(TypedDict):
@@ -110,7 +142,9 @@ class RetrieveInput(TypedDict):
     seconds: float  # time limit of the search
 
 
-async def retrieve(deps: GoalDependencies, state: RetrieveInput, run: StepRun) -> GoalState:
+async def retrieve(
+    deps: GoalDependencies, state: RetrieveInput, run: StepRun
+) -> GoalState:
     """Find the best facts for one subgoal (Goal-Mem 2.2, step 3).
 
     The searches of a round run in parallel; one that fails is reported in its event.
@@ -148,7 +182,9 @@ async def conflicts(
     notes = SearchNotes(warnings=run.warnings)
 
     def work(rooms: list[Room]) -> list[Overlap]:
-        return _overlaps(UserSearch.over(services, rooms, notes), asked) if rooms else []
+        return (
+            _overlaps(UserSearch.over(services, rooms, notes), asked) if rooms else []
+        )
 
     try:
         found = await services.in_rooms(run.user, work, notes.warnings)
@@ -165,14 +201,24 @@ def _overlaps(search: UserSearch, asked: Sequence[EventTime]) -> list[Overlap]:
     """With dated records, of shared rooms too; each once."""
 
     def of_room(one: UserSearch, connection: Connection) -> list[Overlap]:
-        return [each for event in asked for each in overlaps_at(connection, event, one.settings)]
+        return [
+            each
+            for event in asked
+            for each in overlaps_at(connection, event, one.settings)
+        ]
 
-    found = [overlap for _, own in each_room(search.alone(), of_room) for overlap in own]
-    return list({overlap.fact.id: overlap for overlap in reversed(found)}.values())[::-1]
+    found = [
+        overlap for _, own in each_room(search.alone(), of_room) for overlap in own
+    ]
+    return list({overlap.fact.id: overlap for overlap in reversed(found)}.values())[
+        ::-1
+    ]
 
 
 def told_of_days(room: Room, state: ReasoningState, settings: Settings) -> list[Fact]:
-    """What the user told of the days that are proposed, else of those that the request names."""
+    """What the user told of the days that are proposed, else of those that the request
+    names.
+    """
     now = datetime.fromisoformat(state["now"])
     asked = asked_times(state, settings.time_zone)
     told = [said_of_days(room, days_of(one, settings), now, one) for one in asked]
@@ -183,7 +229,8 @@ def told_of_days(room: Room, state: ReasoningState, settings: Settings) -> list[
 def asked_times(state: ReasoningState, zone: str | None) -> list[EventTime]:
     """The times that the request proposes, as a model and as rules read its words.
 
-    Of two that start at the same time it is the model's, which may know an end or a recurrence.
+    Of two that start at the same time it is the model's, which may know an end or a
+    recurrence.
     """
     proof = state["proof"]
     by_rules = spoken_time(state["query"], datetime.fromisoformat(state["now"]), zone)
@@ -194,7 +241,9 @@ def asked_times(state: ReasoningState, zone: str | None) -> list[EventTime]:
 
 
 def proposal(proposed: ProposedTime, zone: str | None) -> EventTime | None:
-    """The time that a model read from a request; a whole month or year is no proposal."""
+    """The time that a model read from a request; a whole month or year is no
+    proposal.
+    """
     for rule in dict.fromkeys((proposed.recurrence, "")):
         with suppress(InvalidInputError):  # what a model writes need not be a time
             event = written_event(proposed.start, proposed.end, rule, zone)

@@ -1,8 +1,10 @@
-"""NL-Logic: statements with typed variables, and the comparison of entities (Goal-Mem 2.1).
+"""NL-Logic: statements with typed variables, and the comparison of entities (Goal-Mem
+2.1).
 
-An `Atom` is a sentence with variables in it, such as `Tom is married to (w:person)`. Other ways to
-write a variable are read too; what looks like one and cannot be read makes an atom malformed. Two
-names are compared by what they spell. Nothing here calls a model.
+An `Atom` is a sentence with variables in it, such as `Tom is married to (w:person)`.
+Other ways to write a variable are read too; what looks like one and cannot be read
+makes an atom malformed. Two names are compared by what they spell. Nothing here calls a
+model.
 """
 
 import re
@@ -17,8 +19,12 @@ _LOOSE = re.compile(
     rf"[(\[{{<]\s*\??({_NAME})\s*[:：]\s*({_PLAIN_TYPE}(?:\([^()]*\))?)\s*[)\]}}>]"
     rf"|[(\[{{<]\s*(\??{_NAME})\s*[)\]}}>]|(?<!\w)(\?{_NAME})"
 )
-"""A variable in other brackets, or without its type: `{w:person}`, `(?w)`, `(x:drink (hot))`."""
-_LEFT_OVER = re.compile(r"[(\[{<][^()\[\]{}<>]*(?<!\d):(?!\d)|[(\[{<]\s*\w{1,2}\s*[)\]}>]")
+"""A variable in other brackets, or without its type: `{w:person}`, `(?w)`, `(x:drink
+(hot))`.
+"""
+_LEFT_OVER = re.compile(
+    r"[(\[{<][^()\[\]{}<>]*(?<!\d):(?!\d)|[(\[{<]\s*\w{1,2}\s*[)\]}>]"
+)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = re.compile(r"[^\w\s]|_")
 _EDGES = re.compile(r"^[\W_]+|[\W_]+$")
@@ -41,12 +47,15 @@ class Atom:
     """One statement; each `(name:type)` in its text is a variable."""
 
     text: str
-    plain: bool = False  # it is the user's own text: what looks like a variable in it is none
+    # it is the user's own text: what looks like a variable in it is none
+    plain: bool = False
 
     @classmethod
     def parse(cls, text: str) -> "Atom":
         """Read the in-line form; what only looks like a variable stays text."""
-        return cls(_VARIABLE.sub(lambda found: f"({found[1]}:{found[2].strip()})", text))
+        return cls(
+            _VARIABLE.sub(lambda found: f"({found[1]}:{found[2].strip()})", text)
+        )
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -56,21 +65,31 @@ class Atom:
 
     @property
     def is_malformed(self) -> bool:
-        """True when something in the text looks like a variable and cannot be read as one."""
+        """True when something in the text looks like a variable and cannot be read as
+        one.
+        """
         return bool(_LEFT_OVER.search(_VARIABLE.sub("()", self.text)))
 
     def apply(self, entities: Mapping[str, str]) -> "Atom":
-        """The atom with entities in the place of the variables that they are bound to."""
+        """The atom with entities in the place of the variables that they are
+        bound to.
+        """
         if self.plain:
             return self
-        return Atom(_VARIABLE.sub(lambda found: entities.get(found[1], found[0]), self.text))
+        return Atom(
+            _VARIABLE.sub(lambda found: entities.get(found[1], found[0]), self.text)
+        )
 
     def canonical(self) -> str:
-        """The same text for atoms that differ only in their variables' names, case or articles."""
+        """The same text for atoms that differ only in their variables' names, case or
+        articles.
+        """
         if self.plain:
             return _bare(self.text)
         names = list(dict.fromkeys(variable.name for variable in self.variables))
-        numbered = _VARIABLE.sub(lambda v: f" v{names.index(v[1]) + 1} {v[2]} ", self.text)
+        numbered = _VARIABLE.sub(
+            lambda v: f" v{names.index(v[1]) + 1} {v[2]} ", self.text
+        )
         return _bare(numbered)
 
     def __str__(self) -> str:
@@ -78,10 +97,12 @@ class Atom:
 
 
 def in_line_form(text: str, names: Collection[str] = ()) -> str:
-    """A statement with its variables as `(name:type)`, whichever way a model wrote them.
+    """A statement with its variables as `(name:type)`, whichever way a model wrote
+    them.
 
     Args:
-        names: names of variables; only these are read without their type and question mark.
+        names: names of variables; only these are read without their type and question
+            mark.
     """
 
     def written(found: re.Match[str]) -> str:
@@ -104,7 +125,9 @@ def _bare(text: str) -> str:
 
 
 def plain_entity(name: str) -> str:
-    """A name in lower case, without accents, leading article and surrounding punctuation."""
+    """A name in lower case, without accents, leading article and surrounding
+    punctuation.
+    """
     folded = unicodedata.normalize("NFKD", name.casefold())
     letters = "".join(char for char in folded if not unicodedata.combining(char))
     bare = _EDGES.sub("", " ".join(letters.split()))

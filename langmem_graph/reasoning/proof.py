@@ -1,4 +1,5 @@
-"""What the goal loop proves: subgoals, what their variables are bound to, and the proof.
+"""What the goal loop proves: subgoals, what their variables are bound to, and the
+proof.
 
 `proof_tree` shows people the proof of a finished recall, made from its trace.
 """
@@ -11,11 +12,20 @@ from typing import Any
 from pydantic import BaseModel
 
 from langmem_graph.reasoning.nl_logic import Atom
-from langmem_graph.results import Conflict, Fact, GoalStatus, Recall, Relation, Risk, Row
+from langmem_graph.results import (
+    Conflict,
+    Fact,
+    GoalStatus,
+    Recall,
+    Relation,
+    Risk,
+    Row,
+)
 from langmem_graph.retrieval.vague_turns import Intent
 from langmem_graph.schemas import FrozenModel
 
-ITEM = "item"  # the name of what is asked for, in rows that no statement has a variable for
+# the name of what is asked for, in rows that no statement has a variable for
+ITEM = "item"
 
 
 class Subgoal(BaseModel):
@@ -29,10 +39,14 @@ class Subgoal(BaseModel):
     depth: int = 0
     grounded: bool = False
     facts: list[str] = []  # ids of the facts that prove it
-    queries: list[str] = []  # what to search for in this round, where that is not `query` alone
-    searched: list[str] = []  # the entities of its variables with which it was searched for
-    page: int = 1  # how many times `Settings.reasoning.subgoal_facts` its next search looks for
-    plain: bool = False  # the atom is the user's own text: what looks like a variable in it is none
+    # what to search for in this round, where that is not `query` alone
+    queries: list[str] = []
+    # the entities of its variables with which it was searched for
+    searched: list[str] = []
+    # how many times `Settings.reasoning.subgoal_facts` its next search looks for
+    page: int = 1
+    # the atom is the user's own text: what looks like a variable in it is none
+    plain: bool = False
 
     def parsed(self) -> Atom:
         """The statement with its variables."""
@@ -40,7 +54,9 @@ class Subgoal(BaseModel):
 
     def shown(self) -> dict[str, Any]:
         """The subgoal as the trace shows it."""
-        return self.model_dump(include={"id", "atom", "query", "relation", "parent", "depth"})
+        return self.model_dump(
+            include={"id", "atom", "query", "relation", "parent", "depth"}
+        )
 
 
 class Bound(BaseModel):
@@ -58,7 +74,9 @@ Bindings = dict[str, Bound]
 
 
 class PossibleRisk(BaseModel):
-    """What could speak against the request, and examples of how it may have been said."""
+    """What could speak against the request, and examples of how it may have
+    been said.
+    """
 
     claim: str
     examples: list[str] = []
@@ -80,7 +98,8 @@ class Proof(BaseModel):
     """What is to be proved, what is proved so far, and how the loop goes on."""
 
     intent: Intent | None = None  # as the model sees the request
-    sure: bool = False  # the facts that the planning call named are all that the request needs
+    # the facts that the planning call named are all that the request needs
+    sure: bool = False
     unusable: bool = False  # the model's last answer could not be used
     listing: bool = False  # further facts are to be looked at for items of a list
     pages: int = 0  # how often that was done
@@ -95,9 +114,11 @@ class Proof(BaseModel):
     subgoals: list[Subgoal] = []
     due: list[str] = []  # subgoals to be searched for in this round
     more: list[str] = []  # subgoals of which a further page of facts is to be looked at
-    wanted: list[Subgoal] = []  # refinements that the last round asked for, not yet checked
+    # refinements that the last round asked for, not yet checked
+    wanted: list[Subgoal] = []
     bindings: Bindings = {}  # variables that have one value
-    rows: list[Bindings] = []  # of variables that have several, the values that belong together
+    # of variables that have several, the values that belong together
+    rows: list[Bindings] = []
     conflicts: list[Conflict] = []
     facts: list[Fact] = []  # every fact shown or retrieved so far, each once
     kept: list[str] = []  # facts that stay in view, as they may be part of the answer
@@ -112,11 +133,20 @@ class Proof(BaseModel):
     ended: bool = False
 
     def drop(self, reasons: dict[int, str]) -> list[str]:
-        """Take out rows by number, and the facts of no other; returns them with the reasons."""
+        """Take out rows by number, and the facts of no other; returns them with the
+        reasons.
+        """
         gone = {n: row for n, row in enumerate(self.rows, 1) if n in reasons}
         self.rows = [row for n, row in enumerate(self.rows, 1) if n not in gone]
-        kept = {fact for row in self.rows for bound in row.values() for fact in bound.facts}
-        own = {fact for row in gone.values() for bound in row.values() for fact in bound.facts}
+        kept = {
+            fact for row in self.rows for bound in row.values() for fact in bound.facts
+        }
+        own = {
+            fact
+            for row in gone.values()
+            for bound in row.values()
+            for fact in bound.facts
+        }
         self.named = [fact for fact in self.named if fact in kept or fact not in own]
         return [
             f"{', '.join(bound.entity for bound in row.values())}: {reasons[n]}"
@@ -131,7 +161,11 @@ class Proof(BaseModel):
 
     def first_row(self) -> dict[str, str]:
         """The entities of the first row, by variable; empty where nothing is bound."""
-        return {name: bound.entity for row in self.joined()[:1] for name, bound in row.items()}
+        return {
+            name: bound.entity
+            for row in self.joined()[:1]
+            for name, bound in row.items()
+        }
 
     def found_rows(self) -> list[Row]:
         """The rows where there are several values, with all facts that state them."""
@@ -172,15 +206,24 @@ class Proof(BaseModel):
         return types
 
     def unresolved(self) -> list[str]:
-        """Variables without an entity, as `(name:type)`; not of what served a proved statement."""
+        """Variables without an entity, as `(name:type)`; not of what served a proved
+        statement.
+        """
         proved = {goal.id for goal in self.subgoals if goal.grounded}
         goals = (goal.parsed() for goal in self.subgoals if goal.parent not in proved)
-        names = {variable.name for goal in goals for variable in goal.variables} - self.bound()
-        return [f"({name}:{kind})" for name, kind in self.types().items() if name in names]
+        names = {
+            variable.name for goal in goals for variable in goal.variables
+        } - self.bound()
+        return [
+            f"({name}:{kind})" for name, kind in self.types().items() if name in names
+        ]
 
     def cited(self) -> list[str]:
         """Ids of the facts that prove something, in the order in which they did."""
-        ids = [*self.sufficient, *(fact for goal in self.subgoals for fact in goal.facts)]
+        ids = [
+            *self.sufficient,
+            *(fact for goal in self.subgoals for fact in goal.facts),
+        ]
         every = [value for row in (self.bindings, *self.rows) for value in row.values()]
         return once([*ids, *(fact for value in every for fact in value.facts)])
 
@@ -207,7 +250,12 @@ class Proof(BaseModel):
         left.sufficient = [fact for fact in self.sufficient if fact not in gone]
         conflicts = (_conflict_without(gone, conflict) for conflict in self.conflicts)
         left.conflicts = [conflict for conflict in conflicts if conflict]
-        disputed = {fact for c in self.conflicts for facts in c.values.values() for fact in facts}
+        disputed = {
+            fact
+            for c in self.conflicts
+            for facts in c.values.values()
+            for fact in facts
+        }
         if gone & {*self.cited(), *disputed}:
             left.status = "conflict" if left.conflicts else left.outcome()
             left.complete = False
@@ -226,9 +274,14 @@ def _rest(gone: set[str], row: Bindings) -> Bindings:
 
 def _conflict_without(gone: set[str], conflict: Conflict) -> Conflict | None:
     """The conflict without these facts; None where only one value is left."""
-    left = {value: [i for i in ids if i not in gone] for value, ids in conflict.values.items()}
+    left = {
+        value: [i for i in ids if i not in gone]
+        for value, ids in conflict.values.items()
+    }
     values = {value: ids for value, ids in left.items() if ids}
-    return Conflict(variable=conflict.variable, values=values) if len(values) > 1 else None
+    return (
+        Conflict(variable=conflict.variable, values=values) if len(values) > 1 else None
+    )
 
 
 class ProofGoal(FrozenModel):
@@ -251,7 +304,9 @@ def named_facts(found: Recall) -> list[str]:
 
 
 def proof_tree(found: Recall) -> list[ProofGoal]:
-    """The goals that the question was split into; of several ways, the one that counts."""
+    """The goals that the question was split into; of several ways, the one that
+    counts.
+    """
     proved: dict[str, dict[str, Any]] = {}
     children: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
     for event in found.trace:

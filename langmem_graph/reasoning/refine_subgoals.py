@@ -1,8 +1,9 @@
 """The step `refine`: what is searched for in the next round (Goal-Mem 2.2, step 6).
 
-Atoms in which a variable has been bound since are searched for again, with the entity before their
-words; those of which more values were found, for further facts. For the others the last answer of
-`unify` has named antecedents; code accepts those that serve an open statement and are new.
+Atoms in which a variable has been bound since are searched for again, with the entity
+before their words; those of which more values were found, for further facts. For the
+others the last answer of `unify` has named antecedents; code accepts those that serve
+an open statement and are new.
 """
 
 import re
@@ -16,15 +17,21 @@ from langmem_graph.runtime import StepRun
 
 
 async def refine(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
-    """Begin the next round, or end the loop where there is nothing left to search for."""
+    """Begin the next round, or end the loop where there is nothing left to
+    search for.
+    """
     step = GoalStep(deps, state, run)
     proof, options = step.proof, step.options
     proof.depth += not proof.more
     again = _changed_goals(step)
-    again += [goal for goal in proof.subgoals if goal.id in proof.more and goal not in again]
+    again += [
+        goal for goal in proof.subgoals if goal.id in proof.more and goal not in again
+    ]
     fresh = await _accepted(step)
     proof.subgoals += fresh
-    due = [goal.id for goal in (*again, *fresh)][: options.subgoals * options.refinements]
+    due = [goal.id for goal in (*again, *fresh)][
+        : options.subgoals * options.refinements
+    ]
     if not due or step.is_over():
         settle(step, hopeless=True)
     if not proof.ended:
@@ -38,7 +45,10 @@ def _changed_goals(step: GoalStep) -> list[Subgoal]:
     proof, changed = step.proof, []
     for goal in proof.open():
         names = [variable.name for variable in goal.parsed().variables]
-        rows = [[row[name].entity for name in names if name in row] for row in proof.joined()]
+        rows = [
+            [row[name].entity for name in names if name in row]
+            for row in proof.joined()
+        ]
         known = dict.fromkeys(" ".join(row) for row in rows if row)
         fresh = [entities for entities in known if entities not in goal.searched]
         fresh = fresh[: step.options.refinements]
@@ -49,7 +59,9 @@ def _changed_goals(step: GoalStep) -> list[Subgoal]:
         changed.append(goal)
         atom = str(proof.resolved(goal))
         for query in goal.queries:
-            step.recorder.record("memory_subgoal", id=goal.id, atom=atom, query=query, again=True)
+            step.recorder.record(
+                "memory_subgoal", id=goal.id, atom=atom, query=query, again=True
+            )
     return changed
 
 
@@ -67,12 +79,18 @@ async def _accepted(step: GoalStep) -> list[Subgoal]:
         accepted.append(goal)
         parent = next(other for other in proof.subgoals if other.id == goal.parent)
         rule = f"{parent.parsed()} ← {goal.parsed()}"
-        step.recorder.record("memory_refinement", rule=rule, accepted=True, **goal.shown())
+        step.recorder.record(
+            "memory_refinement", rule=rule, accepted=True, **goal.shown()
+        )
     return accepted
 
 
-async def _objection(goal: Subgoal, known: Sequence[Subgoal], step: GoalStep) -> str | None:
-    """Why a proposed subgoal is rejected, in view of every subgoal so far; None if it is not."""
+async def _objection(
+    goal: Subgoal, known: Sequence[Subgoal], step: GoalStep
+) -> str | None:
+    """Why a proposed subgoal is rejected, in view of every subgoal so far; None if it
+    is not.
+    """
     proof, options = step.proof, step.options
     if goal.parent not in {*(other.id for other in proof.open()), *proof.more}:
         return "is for no open statement"
@@ -81,10 +99,17 @@ async def _objection(goal: Subgoal, known: Sequence[Subgoal], step: GoalStep) ->
         return "one too many for its statement"
     if not goal.atom.strip() or Atom.parse(goal.atom).is_malformed:
         return "it or a variable in it cannot be read: write (name:type)"
-    if proof.resolved(goal).canonical() in {proof.resolved(o).canonical() for o in known}:
+    if proof.resolved(goal).canonical() in {
+        proof.resolved(o).canonical() for o in known
+    }:
         return "was there before"
     numbers = re.findall(r"\d+", goal.query)  # another date asks for something else
-    queries = [other.query for other in known if re.findall(r"\d+", other.query) == numbers]
-    if await step.deps.lookup.likeness(goal.query, queries, step.run) >= options.same_goal:
+    queries = [
+        other.query for other in known if re.findall(r"\d+", other.query) == numbers
+    ]
+    if (
+        await step.deps.lookup.likeness(goal.query, queries, step.run)
+        >= options.same_goal
+    ):
         return "asks for the same as before"
     return None

@@ -1,4 +1,6 @@
-"""State of the reasoning graph and of its goal loop, and the dependencies of their steps."""
+"""State of the reasoning graph and of its goal loop, and the dependencies of their
+steps.
+"""
 
 import time
 from collections.abc import Sequence
@@ -23,10 +25,14 @@ LEAST_SECONDS = 0.05  # that a search gets where the time is nearly up
 class Lookup(Protocol):
     """Where the goal loop looks things up: a memory, or any other retriever."""
 
-    async def search(self, query: str, k: int, relation: Relation, run: StepRun) -> list[Fact]:
+    async def search(
+        self, query: str, k: int, relation: Relation, run: StepRun
+    ) -> list[Fact]:
         """The best facts for a query."""
 
-    async def near(self, sentences: Sequence[str], k: int, run: StepRun) -> list[list[Fact]]:
+    async def near(
+        self, sentences: Sequence[str], k: int, run: StepRun
+    ) -> list[list[Fact]]:
         """For each sentence the `k` facts nearest to it."""
 
     async def likeness(self, text: str, others: Sequence[str], run: StepRun) -> float:
@@ -39,11 +45,16 @@ class Retrieved:
 
     round: int
     facts: list[Fact]
-    event: Event  # its event, which joins the trace when all retrievals of the round are done
+    # its event, which joins the trace when all retrievals of the round are done
+    event: Event
 
 
-def _collected(old: list[Retrieved] | None, new: list[Retrieved] | None) -> list[Retrieved]:
-    """Reducer; None clears the list, which on a thread is still that of the last question."""
+def _collected(
+    old: list[Retrieved] | None, new: list[Retrieved] | None
+) -> list[Retrieved]:
+    """Reducer; None clears the list, which on a thread is still that of the last
+    question.
+    """
     return [] if new is None else [*(old or []), *new]
 
 
@@ -89,7 +100,8 @@ class LoopOutput(GoalOutput, total=False):
 class GoalState(GoalInput, LoopOutput, total=False):
     """State of the loop, which is private but for the output."""
 
-    found: Annotated[list[Retrieved] | None, _collected]  # results of the parallel retrievals
+    # results of the parallel retrievals
+    found: Annotated[list[Retrieved] | None, _collected]
 
 
 @dataclass(frozen=True)
@@ -107,7 +119,9 @@ class GoalDependencies:
 
 
 class GoalStep:
-    """What a step of the loop works on: copies of proof and usage that it may change."""
+    """What a step of the loop works on: copies of proof and usage that it may
+    change.
+    """
 
     def __init__(self, deps: GoalDependencies, state: GoalState, run: StepRun) -> None:
         self.deps, self.state, self.run = deps, state, run
@@ -130,7 +144,8 @@ class FoundRisks:
     """Outcome of the counterfactual step."""
 
     risks: list[Risk] = field(default_factory=list)
-    facts: list[Fact] = field(default_factory=list)  # beyond those that the planning call saw
+    # beyond those that the planning call saw
+    facts: list[Fact] = field(default_factory=list)
 
 
 class ReasoningState(TypedDict, total=False):
@@ -144,7 +159,9 @@ class ReasoningState(TypedDict, total=False):
     now: str  # ISO time of the request, on the user's clock
     started: float  # when the recall began, in seconds since 1970
     intent: Intent | None
-    """Small talk or a vague turn by rules, which count where no model says what it is."""
+    """Small talk or a vague turn by rules, which count where no model says what
+    it is.
+    """
     recalled: list[Fact]  # facts of the first look-up
     proof: Proof  # outcome of the goal loop
     consequences: FoundRisks
@@ -163,7 +180,8 @@ class ReasoningDependencies:
     services: Services
     runner: ModelRunner
     goals: GoalDependencies
-    fail_closed: bool = True  # raise when the first look-up fails; else the recall says so
+    # raise when the first look-up fails; else the recall says so
+    fail_closed: bool = True
 
 
 JSON = StateForm.json(

@@ -1,9 +1,10 @@
-"""The step `unify`: bind variables and prove atoms by the retrieved facts (Goal-Mem 2.2, step 4).
+"""The step `unify`: bind variables and prove atoms by the retrieved facts (Goal-Mem
+2.2, step 4).
 
-One model call a round proposes bindings by the nine conditions of Goal-Mem 2.1, and says what else
-to look for (step 6). Code checks every proposal again and decides how the loop continues. A
-variable may have several values, in rows; where the model says that facts disagree, code decides by
-what holds, or notes a conflict.
+One model call a round proposes bindings by the nine conditions of Goal-Mem 2.1, and
+says what else to look for (step 6). Code checks every proposal again and decides how
+the loop continues. A variable may have several values, in rows; where the model says
+that facts disagree, code decides by what holds, or notes a conflict.
 """
 
 import re
@@ -18,9 +19,19 @@ from rapidfuzz import fuzz
 
 from langmem_graph.llm.answer_schemas import Unification
 from langmem_graph.llm.structured_calls import load_prompt
-from langmem_graph.reasoning.nl_logic import as_query, in_line_form, plain_entity, same_entity
+from langmem_graph.reasoning.nl_logic import (
+    as_query,
+    in_line_form,
+    plain_entity,
+    same_entity,
+)
 from langmem_graph.reasoning.proof import Bound, Proof, Subgoal, once
-from langmem_graph.reasoning.state import MOST_PAGES, GoalDependencies, GoalState, GoalStep
+from langmem_graph.reasoning.state import (
+    MOST_PAGES,
+    GoalDependencies,
+    GoalState,
+    GoalStep,
+)
 from langmem_graph.results import Conflict, Fact
 from langmem_graph.retrieval.facts import decide, first_chains, interleaved
 from langmem_graph.retrieval.quoted_context import FactAliases, now_line, request_line
@@ -29,11 +40,14 @@ from langmem_graph.schedule.worded_days import worded_days
 
 SAME_NAME = 85.0  # percent of similarity from which a text counts as containing a word
 MOST_ROWS = 12
-_SPACED = re.compile("[^\u2e80-\uffff]")  # a letter of a script that puts spaces between words
+# a letter of a script that puts spaces between words
+_SPACED = re.compile("[^\u2e80-\uffff]")
 
 
 async def unify(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
-    """Add the retrieved facts, ask what they prove, and keep the bindings that pass the checks."""
+    """Add the retrieved facts, ask what they prove, and keep the bindings that pass the
+    checks.
+    """
     step = GoalStep(deps, state, run)
     proof = step.proof
     fresh = _take_in(step)
@@ -64,7 +78,9 @@ async def _ask(step: GoalStep, fresh: list[Fact]) -> None:
         step.recorder.record("memory_binding", **verdict)
     for conflict in proof.conflicts:
         step.recorder.record("memory_conflict", **conflict.model_dump())
-    proof.kept = once([*proof.kept, *(fact.id for fact in aliases.resolve(answer.keep))])
+    proof.kept = once(
+        [*proof.kept, *(fact.id for fact in aliases.resolve(answer.keep))]
+    )
     proof.wanted = _wanted(answer, proof.types())
 
 
@@ -88,10 +104,15 @@ def _progress(proof: Proof) -> tuple[int, int, int]:
 
 
 def _take_in(step: GoalStep) -> list[Fact]:
-    """Add this round's facts to the proof; returns the new ones, each subgoal's best first."""
+    """Add this round's facts to the proof; returns the new ones, each subgoal's best
+    first.
+    """
     proof = step.proof
-    retrieved = [one for one in step.state.get("found") or [] if one.round == proof.round]
-    step.recorder.trace += [one.event for one in retrieved]  # each was emitted when it happened
+    retrieved = [
+        one for one in step.state.get("found") or [] if one.round == proof.round
+    ]
+    # each was emitted when it happened
+    step.recorder.trace += [one.event for one in retrieved]
     seen = {fact.id for fact in proof.facts}
     facts = [*proof.facts, *interleaved([one.facts for one in retrieved])]
     fresh = [fact for fact in first_chains(facts, len(facts)) if fact.id not in seen]
@@ -100,7 +121,9 @@ def _take_in(step: GoalStep) -> list[Fact]:
 
 
 def _to_show(proof: Proof, fresh: list[Fact], most: int) -> list[Fact]:
-    """The facts for the prompt: those that prove something or may, the new ones, then the rest."""
+    """The facts for the prompt: those that prove something or may, the new ones, then
+    the rest.
+    """
     own = {*proof.cited(), *proof.kept}
     first = [fact for fact in proof.facts if fact.id in own]
     ordered = {fact.id: fact for fact in (*first, *fresh, *proof.facts)}
@@ -112,7 +135,9 @@ def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
         "; ".join(f"{name} = {bound.entity}" for name, bound in row.items())
         for row in (proof.bindings, *proof.rows)
     )
-    shown = [goal for goal in proof.subgoals if not goal.grounded or goal.id in proof.due]
+    shown = [
+        goal for goal in proof.subgoals if not goal.grounded or goal.id in proof.due
+    ]
     return "\n".join(
         [
             now_line(state.get("now", "")),
@@ -123,7 +148,11 @@ def _question(state: GoalState, proof: Proof, aliases: FactAliases) -> str:
             "Statements:",
             *(f"{goal.id}: {proof.resolved(goal)}" for goal in shown),
             "Looked for already:",
-            *(f"- {query}" for goal in proof.subgoals for query in goal.queries or [goal.query]),
+            *(
+                f"- {query}"
+                for goal in proof.subgoals
+                for query in goal.queries or [goal.query]
+            ),
             *(f"Not taken: {line}" for line in proof.dropped),
             "Facts:",
             *aliases.lines(),
@@ -138,7 +167,9 @@ def settle(step: GoalStep, *, hopeless: bool = False) -> None:
     """
     proof, options, is_over = step.proof, step.options, step.is_over()
     proof.due = []
-    proved = set(proof.answer) <= proof.bound() and all(goal.grounded for goal in proof.initial())
+    proved = set(proof.answer) <= proof.bound() and all(
+        goal.grounded for goal in proof.initial()
+    )
     if proof.conflicts:
         proof.status = "conflict"
     elif proved and (not proof.more or hopeless or is_over):
@@ -166,7 +197,9 @@ def _shown(proof: Proof) -> dict[str, Any]:
         "rows": [row.values for row in proof.found_rows()],
         "complete": proof.complete,
         "unresolved": proof.unresolved(),
-        "subgoals": [g.model_dump(include={"id", "grounded", "facts"}) for g in proof.subgoals],
+        "subgoals": [
+            g.model_dump(include={"id", "grounded", "facts"}) for g in proof.subgoals
+        ],
     }
 
 
@@ -193,11 +226,17 @@ class _Proposal:
         return [fact.id for fact in self.facts]
 
 
-def bind(proof: Proof, answer: Unification, aliases: FactAliases) -> list[dict[str, Any]]:
-    """Add the bindings that pass the checks; returns every proposal and its fate, for the trace."""
+def bind(
+    proof: Proof, answer: Unification, aliases: FactAliases
+) -> list[dict[str, Any]]:
+    """Add the bindings that pass the checks; returns every proposal and its fate, for
+    the trace.
+    """
     proposals, before = _proposals(answer, aliases, proof.types()), len(proof.rows)
     taken = [proposal for proposal in proposals if proposal.reason is None]
-    disputed = {name for name in answer.disagree if sum(p.variable == name for p in taken) > 1}
+    disputed = {
+        name for name in answer.disagree if sum(p.variable == name for p in taken) > 1
+    }
     for name in sorted(disputed):
         taken = _decided(proof, name, taken)
     _number_apart(proof, taken)
@@ -207,8 +246,12 @@ def bind(proof: Proof, answer: Unification, aliases: FactAliases) -> list[dict[s
     _ground(proof, answer, aliases)
     gone = proof.drop({one.row: one.why for one in answer.drop if one.row <= before})
     proof.dropped += gone
-    _ask_for_pages(proof, before - len(gone), {wanted.for_subgoal for wanted in answer.look_for})
-    proof.dropped += [f"{p.variable} = {p.entity}: {p.reason}" for p in proposals if p.reason]
+    _ask_for_pages(
+        proof, before - len(gone), {wanted.for_subgoal for wanted in answer.look_for}
+    )
+    proof.dropped += [
+        f"{p.variable} = {p.entity}: {p.reason}" for p in proposals if p.reason
+    ]
     return [
         {"variable": p.variable, "entity": p.entity, "facts": p.ids()}
         | {"accepted": p.reason is None, "reason": p.reason}
@@ -216,7 +259,9 @@ def bind(proof: Proof, answer: Unification, aliases: FactAliases) -> list[dict[s
     ]
 
 
-def _proposals(answer: Unification, aliases: FactAliases, types: dict[str, str]) -> list[_Proposal]:
+def _proposals(
+    answer: Unification, aliases: FactAliases, types: dict[str, str]
+) -> list[_Proposal]:
     """The model's bindings; those that cannot be taken have a reason."""
     proposals = [
         _Proposal(
@@ -243,11 +288,15 @@ def _objection(proposal: _Proposal, types: dict[str, str]) -> str | None:
 
 
 def stands_in(entity: str, facts: Sequence[Fact]) -> bool:
-    """True when the facts contain the entity's words, a short form of them, or the day it is.
+    """True when the facts contain the entity's words, a short form of them, or the day
+    it is.
 
     Every word with a digit must stand there, and half of the others.
     """
-    name, text = plain_entity(entity), plain_entity(" ".join(fact.text for fact in facts))
+    name, text = (
+        plain_entity(entity),
+        plain_entity(" ".join(fact.text for fact in facts)),
+    )
     if not name:
         return False
     with suppress(ValueError):
@@ -282,7 +331,10 @@ def _decided(proof: Proof, name: str, taken: list[_Proposal]) -> list[_Proposal]
     values: dict[str, list[Fact]] = defaultdict(list)
     rivals = [proposal for proposal in taken if proposal.variable == name]
     for rival in rivals:
-        known = next((value for value in values if same_entity(value, rival.entity)), rival.entity)
+        known = next(
+            (value for value in values if same_entity(value, rival.entity)),
+            rival.entity,
+        )
         values[known] += rival.facts
     winner = next(iter(values)) if len(values) == 1 else decide(values)
     if winner is None:
@@ -297,8 +349,13 @@ def _decided(proof: Proof, name: str, taken: list[_Proposal]) -> list[_Proposal]
 
 def _number_apart(proof: Proof, taken: Sequence[_Proposal]) -> None:
     """Give several values of one variable, for which no row was named, a row each."""
-    alone = {(p.variable, plain_entity(p.entity)): p.variable for p in taken if p.row == 0}
-    several, first = Counter(alone.values()), max([len(proof.rows), *(p.row for p in taken)]) + 1
+    alone = {
+        (p.variable, plain_entity(p.entity)): p.variable for p in taken if p.row == 0
+    }
+    several, first = (
+        Counter(alone.values()),
+        max([len(proof.rows), *(p.row for p in taken)]) + 1,
+    )
     numbers = {key: number for number, key in enumerate(alone, first)}
     for proposal in taken:
         name = proposal.variable
@@ -312,8 +369,13 @@ def _find_rows(proof: Proof, taken: Sequence[_Proposal]) -> None:
     last, places = len(proof.rows), {0: 0}
     for number in sorted({proposal.row for proposal in taken} - {0}):
         own = {p.variable: p.entity for p in taken if p.row == number}
-        same = [[same_entity(row[n].entity, own[n]) for n in own if n in row] for row in proof.rows]
-        is_there = number <= len(same) and (any(same[number - 1]) or not same[number - 1])
+        same = [
+            [same_entity(row[n].entity, own[n]) for n in own if n in row]
+            for row in proof.rows
+        ]
+        is_there = number <= len(same) and (
+            any(same[number - 1]) or not same[number - 1]
+        )
         known = next((n for n, one in enumerate(same, 1) if one and all(one)), 0)
         last += not is_there and not known
         places[number] = number if is_there else known or last
@@ -328,7 +390,9 @@ def _place(proof: Proof, proposal: _Proposal) -> str | None:
         return f"only {MOST_ROWS} rows are kept"
     while len(proof.rows) < proposal.row:
         proof.rows.append({})
-    own = proof.rows[proposal.row - 1] if proposal.row and not shared else proof.bindings
+    own = (
+        proof.rows[proposal.row - 1] if proposal.row and not shared else proof.bindings
+    )
     earlier = own.setdefault(proposal.variable, Bound(entity=proposal.entity))
     if not same_entity(earlier.entity, proposal.entity):
         return f"is already {earlier.entity}"
@@ -337,14 +401,18 @@ def _place(proof: Proof, proposal: _Proposal) -> str | None:
 
 
 def _ask_for_pages(proof: Proof, before: int, wanted: set[str]) -> None:
-    """Look further for statements of which a round found more values, or the model wants more."""
+    """Look further for statements of which a round found more values, or the model
+    wants more.
+    """
     proof.rows = [row for row in proof.rows if row]
     several = {name for row in proof.rows for name in row}
     fresh = {name for row in proof.rows[before:] for name in row}
     for goal in proof.subgoals:
         names = {variable.name for variable in goal.parsed().variables}
         is_asked = goal.grounded and goal.id in wanted and names & several
-        if goal.page < MOST_PAGES and (is_asked or (names & fresh and goal.id in proof.due)):
+        if goal.page < MOST_PAGES and (
+            is_asked or (names & fresh and goal.id in proof.due)
+        ):
             goal.page += 1
             proof.more.append(goal.id)
 

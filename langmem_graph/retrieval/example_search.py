@@ -1,7 +1,9 @@
-"""Search by example sentences, by their vectors alone, and along the edges between records.
+"""Search by example sentences, by their vectors alone, and along the edges between
+records.
 
-The sentences are statements such as the user may have made, and are embedded as statements.
-`MemorySearch` has the searches that steps of graphs make in the memory of a run's user.
+The sentences are statements such as the user may have made, and are embedded as
+statements. `MemorySearch` has the searches that steps of graphs make in the memory of a
+run's user.
 """
 
 from collections import defaultdict
@@ -42,7 +44,10 @@ Search = Callable[[str, int, Relation, "StepRun"], Awaitable[list[Fact]]]
 
 
 def nearest_to_examples(
-    search: UserSearch, sentences: Sequence[str], depth: int, vectors: Vectors | None = None
+    search: UserSearch,
+    sentences: Sequence[str],
+    depth: int,
+    vectors: Vectors | None = None,
 ) -> dict[str, list[Fact]]:
     """For each sentence the `depth` nearest facts, best first.
 
@@ -50,9 +55,14 @@ def nearest_to_examples(
         EmbeddingError: the sentences cannot be embedded, whose `vectors` may be given.
     """
     vectors = search.embedder.embed(list(sentences)) if vectors is None else vectors
-    found = each_room(search.alone(), lambda one, c: _nearest_facts(one, c, vectors, depth))
+    found = each_room(
+        search.alone(), lambda one, c: _nearest_facts(one, c, vectors, depth)
+    )
     several = zip(*(nearest for _, nearest in found), strict=True)
-    best = (sorted(chain(*lists), key=lambda fact: -fact.likeness)[:depth] for lists in several)
+    best = (
+        sorted(chain(*lists), key=lambda fact: -fact.likeness)[:depth]
+        for lists in several
+    )
     return dict(zip(sentences, best, strict=False))
 
 
@@ -71,7 +81,9 @@ def _nearest_facts(
     return [_joined(near, facts)[:depth] for near in found]
 
 
-def _check_vectors(search: UserSearch, connection: Connection, vectors: Vectors) -> None:
+def _check_vectors(
+    search: UserSearch, connection: Connection, vectors: Vectors
+) -> None:
     """Raise where the room's vectors were made by another embedder."""
     dimension = search.room.check_embedder(search.embedder.name, connection)
     search.room.check_dimension(vectors.shape[1], dimension)
@@ -92,7 +104,9 @@ def _nearest(
 def _joined(
     near: tuple[dict[int, float], dict[int, float]], facts: dict[tuple[str, int], Fact]
 ) -> list[Fact]:
-    """Both as one list, best first; a near record replaces the messages that it cites."""
+    """Both as one list, best first; a near record replaces the messages that it
+    cites.
+    """
     likeness: dict[str, float] = defaultdict(lambda: -1.0)
     kept: dict[str, Fact] = {}
     record_of: dict[str, str] = {}
@@ -101,7 +115,11 @@ def _joined(
             fact = facts.get((layer, n))
             if fact is None:
                 continue
-            key = record_of.get(fact.message_ids[0], fact.id) if layer == MESSAGES else fact.id
+            key = (
+                record_of.get(fact.message_ids[0], fact.id)
+                if layer == MESSAGES
+                else fact.id
+            )
             kept.setdefault(key, fact)
             likeness[key] = max(likeness[key], cosine)
             if layer == RECORDS:
@@ -110,17 +128,26 @@ def _joined(
     return [kept[key].model_copy(update={"likeness": likeness[key]}) for key in ordered]
 
 
-def linked_facts(search: UserSearch, seeds: Sequence[Fact], queries: Vectors) -> list[Fact]:
-    """The neighbours of records along causal, then semantic edges, nearest to the queries.
+def linked_facts(
+    search: UserSearch, seeds: Sequence[Fact], queries: Vectors
+) -> list[Fact]:
+    """The neighbours of records along causal, then semantic edges, nearest to the
+    queries.
 
-    Edges are followed inside each room. At most `Settings.reasoning.graph_facts` over all rooms.
-    The queries are vectors of shape (queries, size), embedded as the examples are.
+    Edges are followed inside each room. At most `Settings.reasoning.graph_facts` over
+    all rooms. The queries are vectors of shape (queries, size), embedded as the
+    examples are.
     """
-    most, ids = search.settings.reasoning.graph_facts, defaultdict[str | None, list[str]](list)
+    most, ids = (
+        search.settings.reasoning.graph_facts,
+        defaultdict[str | None, list[str]](list),
+    )
     for fact in seeds:
         ids[fact.room] += [fact.record_id] if fact.record_id else []
     rooms = [one for one in search.alone() if ids[shared_name(one.key)]]
-    found = each_room(rooms, lambda one, c: _linked(one, c, ids[shared_name(one.key)], queries))
+    found = each_room(
+        rooms, lambda one, c: _linked(one, c, ids[shared_name(one.key)], queries)
+    )
     linked = chain.from_iterable(own for _, own in found)
     best = sorted(linked, key=lambda one: one[:2], reverse=True)
     return [fact for *_, fact in best[:most]]
@@ -129,28 +156,38 @@ def linked_facts(search: UserSearch, seeds: Sequence[Fact], queries: Vectors) ->
 def _linked(
     search: UserSearch, connection: Connection, ids: Sequence[str], queries: Vectors
 ) -> list[tuple[bool, float, Fact]]:
-    """A room's neighbours of these records: whether causal, by which figure they rank, and what."""
+    """A room's neighbours of these records: whether causal, by which figure they rank,
+    and what.
+    """
     _check_vectors(search, connection, queries)
     options = search.settings.reasoning
     seeds = list(record_queries.numbers_of(connection, ids).values())
     causal = neighbours(connection, seeds, CAUSAL) if options.use_causal_edges else []
-    edges = neighbours(connection, seeds, SEMANTIC) if options.use_semantic_edges else []
+    edges = (
+        neighbours(connection, seeds, SEMANTIC) if options.use_semantic_edges else []
+    )
     similar = [n for n, cosine in edges if cosine >= options.semantic_edge_floor]
     rows = vector_rows.vectors_of(connection, similar, RECORDS)
     cosines = (rows.matrix @ queries.T).max(axis=1).tolist() if len(rows) else []
     best = dict(zip(rows.items.tolist(), cosines, strict=True))
-    ranked = {n: (False, best.get(n, -1.0)) for n in similar} | {n: (True, w) for n, w in causal}
+    ranked = {n: (False, best.get(n, -1.0)) for n in similar} | {
+        n: (True, w) for n, w in causal
+    }
     facts = facts_by_number(connection, ranked)
     return [(*ranked[n], fact) for n, fact in facts.items()]
 
 
 class MemorySearch:
-    """Finds facts in the memory of a run's user; none where the user has no memory yet."""
+    """Finds facts in the memory of a run's user; none where the user has no
+    memory yet.
+    """
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def search(self, query: str, k: int, relation: Relation, run: "StepRun") -> list[Fact]:
+    async def search(
+        self, query: str, k: int, relation: Relation, run: "StepRun"
+    ) -> list[Fact]:
         """The best facts for a query; of what fails the run is told."""
         services, notes = self._services, SearchNotes(warnings=run.warnings)
 
@@ -160,20 +197,30 @@ class MemorySearch:
 
         return await services.in_rooms(run.user, find, notes.warnings)
 
-    async def near(self, sentences: Sequence[str], k: int, run: "StepRun") -> list[list[Fact]]:
+    async def near(
+        self, sentences: Sequence[str], k: int, run: "StepRun"
+    ) -> list[list[Fact]]:
         """For each sentence the `k` nearest facts; none where the embedder fails."""
         services, notes = self._services, SearchNotes(warnings=run.warnings)
 
         def find(rooms: list[Room]) -> list[list[Fact]]:
             with suppress(EmbeddingError):  # words still find
                 search = UserSearch.over(services, rooms, notes) if rooms else None
-                return list(nearest_to_examples(search, sentences, k).values()) if search else []
+                return (
+                    list(nearest_to_examples(search, sentences, k).values())
+                    if search
+                    else []
+                )
             return []
 
-        return await services.in_rooms(run.user, find, notes.warnings) if sentences else []
+        return (
+            await services.in_rooms(run.user, find, notes.warnings) if sentences else []
+        )
 
     async def likeness(self, text: str, others: Sequence[str], run: "StepRun") -> float:
-        """The greatest cosine of a text with the others; by spelling where the embedder fails."""
+        """The greatest cosine of a text with the others; by spelling where the embedder
+        fails.
+        """
         if not others:
             return 0.0
         try:
@@ -184,5 +231,9 @@ class MemorySearch:
 
 
 def spelling(text: str, others: Sequence[str]) -> float:
-    """The greatest similarity of a text with the others by spelling, whatever the word order."""
-    return max((fuzz.token_sort_ratio(text, other) / 100 for other in others), default=0.0)
+    """The greatest similarity of a text with the others by spelling, whatever the word
+    order.
+    """
+    return max(
+        (fuzz.token_sort_ratio(text, other) / 100 for other in others), default=0.0
+    )

@@ -1,8 +1,10 @@
-"""Facts: records and messages in one form, the search for them, and the messages behind them.
+"""Facts: records and messages in one form, the search for them, and the messages behind
+them.
 
-`find_facts` searches both and fuses the two lists (reciprocal rank fusion); a message whose record
-is found too is represented by that record. What no longer holds is found too, with labels: of one
-chain the newest record and at most one older fact, which count as one.
+`find_facts` searches both and fuses the two lists (reciprocal rank fusion); a message
+whose record is found too is represented by that record. What no longer holds is found
+too, with labels: of one chain the newest record and at most one older fact, which count
+as one.
 """
 
 import json
@@ -25,7 +27,8 @@ from langmem_graph.storage import record_queries, superseded_labels
 from langmem_graph.storage.graph_neighbours import CAUSAL, neighbours
 
 _OF_RECORD = set(
-    "record_id message_ids kind subject attribute confirmation origin room author".split()
+    "record_id message_ids kind subject attribute confirmation origin room "
+    "author".split()
 )
 Placed = tuple[str | None, str]
 """A shared room, or None, and the id of a message there."""
@@ -38,8 +41,12 @@ def placed(hit: MessageHit) -> Placed:
 
 
 def fact_id(layer: Literal["record", "message"], room: str | None, own_id: str) -> str:
-    """The id of the fact that is a record or a message; in a shared room it names the room."""
-    return f"{layer}:{own_id}" if room is None else f"{layer}@{json.dumps(room)}:{own_id}"
+    """The id of the fact that is a record or a message; in a shared room it names the
+    room.
+    """
+    return (
+        f"{layer}:{own_id}" if room is None else f"{layer}@{json.dumps(room)}:{own_id}"
+    )
 
 
 def find_facts(
@@ -48,13 +55,15 @@ def find_facts(
     """The `k` best facts for a query, best first; the facts of one chain count as one.
 
     Args:
-        relation: `entity` searches by words alone, `causal` adds causes and effects, `temporal`
-            prefers events and orders by time (Goal-Mem 2.2).
+        relation: `entity` searches by words alone, `causal` adds causes and effects,
+            `temporal` prefers events and orders by time (Goal-Mem 2.2).
     """
     settings, depth = search.settings, 2 * k if relation == "temporal" else k
     signal: Literal["words"] | None = "words" if relation == "entity" else None
     foreign = settings.context.foreign_share
-    hits, ranked = search_different(search.by(signal), query, depth, past=True, foreign=foreign)
+    hits, ranked = search_different(
+        search.by(signal), query, depth, past=True, foreign=foreign
+    )
     own = {id(one): found for one, found in ranked}
     causes = relation == "causal" and settings.reasoning.use_causal_edges
 
@@ -71,14 +80,21 @@ def find_facts(
 
 
 def _scored(
-    connection: Connection, ranked: RankedRecords, depth: int, signal: Literal["words"] | None
+    connection: Connection,
+    ranked: RankedRecords,
+    depth: int,
+    signal: Literal["words"] | None,
 ) -> list[tuple[float, Fact]]:
-    """The records of the best chains as facts, each with the score of its chain's best one."""
+    """The records of the best chains as facts, each with the score of its chain's best
+    one.
+    """
     near = dict(zip(ranked.numbers, ranked.signals.get("dense", ()), strict=False))
     values = ranked.signals[signal] if signal and ranked.numbers else ranked.scores
     scores = dict(zip(ranked.numbers, values.tolist(), strict=True))
     chains = ranked_chains(connection, ranked, depth, signal)
-    found = superseded_labels.labelled_records(connection, [n for chain in chains for n in chain])
+    found = superseded_labels.labelled_records(
+        connection, [n for chain in chains for n in chain]
+    )
     return [
         (scores[chain[-1]], fact_of_record(found[n], float(near.get(n, 0.0))))
         for chain in chains
@@ -90,7 +106,9 @@ def _scored(
 def _with_causes(
     connection: Connection, records: list[tuple[float, Fact]], k: int
 ) -> list[tuple[float, Fact]]:
-    """The first half of the records, their causes and effects, then the other records."""
+    """The first half of the records, their causes and effects, then the other
+    records.
+    """
     seeds, rest = records[: (k + 1) // 2], records[(k + 1) // 2 :]
     ids = [fact.record_id for _, fact in seeds if fact.record_id]
     near = list(record_queries.numbers_of(connection, ids).values())
@@ -108,21 +126,25 @@ def _fused(facts: Sequence[Fact], hits: Sequence[MessageHit], rrf_k: int) -> lis
 
 
 def by_reciprocal_rank(lists: Iterable[Sequence[Fact]], rrf_k: int) -> list[Fact]:
-    """Facts of several lists by reciprocal rank, best first, each with its greatest likeness."""
+    """Facts of several lists by reciprocal rank, best first, each with its greatest
+    likeness.
+    """
     scores: dict[str, float] = defaultdict(float)
     facts: dict[str, Fact] = {}
     for found in lists:
         for rank, fact in enumerate(found, 1):
             scores[fact.id] += 1 / (rrf_k + rank)
-            facts[fact.id] = max(facts.get(fact.id, fact), fact, key=lambda one: one.likeness)
+            facts[fact.id] = max(
+                facts.get(fact.id, fact), fact, key=lambda one: one.likeness
+            )
     return sorted(facts.values(), key=lambda fact: -scores[fact.id])
 
 
 def first_chains(facts: Iterable[Fact], k: int) -> list[Fact]:
     """The facts of the first `k` chains, in the order given.
 
-    Of one chain they are the newest record and the first fact that no longer holds. A fact of no
-    chain counts as one.
+    Of one chain they are the newest record and the first fact that no longer holds. A
+    fact of no chain counts as one.
     """
     kept: dict[str, list[Fact]] = {}
     order: list[Fact] = []
@@ -151,7 +173,9 @@ def _own(fact: Fact) -> str:
 
 
 def _by_time(facts: Sequence[Fact], k: int) -> list[Fact]:
-    """The `k` best facts, of which events come before others; then in the order of time."""
+    """The `k` best facts, of which events come before others; then in the order of
+    time.
+    """
     best = first_chains(sorted(facts, key=lambda fact: fact.kind != "event"), k)
     return sorted(best, key=lambda fact: fact.at or datetime.min.replace(tzinfo=UTC))
 
@@ -187,7 +211,9 @@ def fact_of_message(hit: MessageHit) -> Fact:
 
 
 def interleaved(lists: Sequence[Sequence[Fact]]) -> list[Fact]:
-    """The best fact of every list, then the second best of each, and so on, each fact once."""
+    """The best fact of every list, then the second best of each, and so on, each fact
+    once.
+    """
     facts: dict[str, Fact] = {}
     for fact in chain.from_iterable(zip_longest(*lists)):
         if fact is not None:
@@ -196,10 +222,11 @@ def interleaved(lists: Sequence[Sequence[Fact]]) -> list[Fact]:
 
 
 def decide(values: Mapping[str, Sequence[Fact]]) -> str | None:
-    """The value that current, settled, newer or confirmed facts support; None: nothing decides.
+    """The value that current, settled, newer or confirmed facts support; None: nothing
+    decides.
 
-    What was proposed and not agreed to (a draft) gives way first. Between statements of the user's
-    own the newer one counts, whatever their grade.
+    What was proposed and not agreed to (a draft) gives way first. Between statements of
+    the user's own the newer one counts, whatever their grade.
     """
     left = _passing(values, lambda fact: not fact.outdated)
     left = _passing(left, lambda fact: fact.confirmation != "draft")
@@ -219,10 +246,16 @@ def _passing(
 
 
 def _newest(values: Mapping[str, Sequence[Fact]]) -> str | None:
-    """The newest, where all are about one attribute in one room and the dates differ."""
+    """The newest, where all are about one attribute in one room and the dates
+    differ.
+    """
     every = [fact for facts in values.values() for fact in facts]
     about = {(fact.subject, fact.attribute) for fact in every}
-    if len(about) != 1 or not all(next(iter(about))) or len({fact.room for fact in every}) > 1:
+    if (
+        len(about) != 1
+        or not all(next(iter(about)))
+        or len({fact.room for fact in every}) > 1
+    ):
         return None
     latest = {
         value: max(fact.at or datetime.min.replace(tzinfo=UTC) for fact in facts)
@@ -232,13 +265,17 @@ def _newest(values: Mapping[str, Sequence[Fact]]) -> str | None:
     return newest[0] if len(newest) == 1 else None
 
 
-def hits_by_number(connection: Connection, numbers: Iterable[int]) -> dict[int, MessageHit]:
+def hits_by_number(
+    connection: Connection, numbers: Iterable[int]
+) -> dict[int, MessageHit]:
     """Stored messages as hits, by number."""
     found = superseded_labels.labelled_messages(connection, numbers)
     return {n: as_hit(message, n) for n, message in found.items()}
 
 
-def hits_by_id(connection: Connection, facts: Iterable[Fact]) -> dict[Placed, MessageHit]:
+def hits_by_id(
+    connection: Connection, facts: Iterable[Fact]
+) -> dict[Placed, MessageHit]:
     """The facts' messages that are stored, by room and id."""
     ids = {message_id for fact in facts for message_id in fact.message_ids}
     numbers = record_queries.message_numbers(connection, ids)
@@ -249,12 +286,21 @@ def hits_by_id(connection: Connection, facts: Iterable[Fact]) -> dict[Placed, Me
 def facts_by_number(connection: Connection, numbers: Iterable[int]) -> dict[int, Fact]:
     """Records that are true now, as facts by number, in the order given."""
     wanted = list(dict.fromkeys(numbers))
-    found = record_queries.records_by_number(connection, record_queries.current(connection, wanted))
+    found = record_queries.records_by_number(
+        connection, record_queries.current(connection, wanted)
+    )
     return {n: fact_of_record(found[n]) for n in wanted if n in found}
 
 
-def evidence(quoted: Iterable[Fact], messages: dict[Placed, MessageHit]) -> list[MessageHit]:
+def evidence(
+    quoted: Iterable[Fact], messages: dict[Placed, MessageHit]
+) -> list[MessageHit]:
     """The messages behind the quoted facts, best first, each once."""
-    ids = dict.fromkeys((fact.room, message) for fact in quoted for message in fact.message_ids)
+    ids = dict.fromkeys(
+        (fact.room, message) for fact in quoted for message in fact.message_ids
+    )
     found = [messages[one] for one in ids if one in messages]
-    return [hit.model_copy(update={"score": 1 / place}) for place, hit in enumerate(found, 1)]
+    return [
+        hit.model_copy(update={"score": 1 / place})
+        for place, hit in enumerate(found, 1)
+    ]

@@ -1,7 +1,8 @@
 """Searches and recalls of one user without a model call.
 
-`search_conversation` and `search_records` return ranked hits; `fast_recall` quotes messages in a
-context, in which what overlaps a time that the words of the request state comes first.
+`search_conversation` and `search_records` return ranked hits; `fast_recall` quotes
+messages in a context, in which what overlaps a time that the words of the request state
+comes first.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,11 @@ from langmem_graph.retrieval.search_common import (
     signals_line,
     why_missed,
 )
-from langmem_graph.retrieval.vague_turns import VagueTurnContext, intent_of, read_vague_turn_context
+from langmem_graph.retrieval.vague_turns import (
+    VagueTurnContext,
+    intent_of,
+    read_vague_turn_context,
+)
 from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schemas import MessageHit, RecordHit
 from langmem_graph.settings import RankingMethod, Settings
@@ -57,7 +62,9 @@ def search_conversation(
     ranking: RankingMethod | None,
     where: Where | None = None,
 ) -> list[MessageHit]:
-    """The best messages or sessions for a query, best first; the options are checked."""
+    """The best messages or sessions for a query, best first; the options are
+    checked.
+    """
     check_choice("by", by, get_args(SearchBy))
     check_query(query, k)
     if ranking is not None:
@@ -69,7 +76,10 @@ def search_conversation(
         hits = joined_search.search_best(search, query, k + NEAR_MISSES * explain, by)
     if not explain:
         return [hit.model_copy(update={"signals": None}) for hit in hits]
-    missed = [one.model_copy(update={"missed": why_missed(one, hits[k - 1])}) for one in hits[k:]]
+    missed = [
+        one.model_copy(update={"missed": why_missed(one, hits[k - 1])})
+        for one in hits[k:]
+    ]
     return hits[:k] + missed
 
 
@@ -97,11 +107,15 @@ def fast_recall(
 ) -> Recall:
     """Search, then quote what fits the budget and is not in view already.
 
-    A vague turn has no words to search for: projects and schedule come first in its context.
+    A vague turn has no words to search for: projects and schedule come first in its
+    context.
     """
     start, notes = perf_counter(), SearchNotes(warnings=[*services.refused])
     settings, query, seen = services.settings, request.query, frozenset(request.in_view)
-    k, budget = request.k or settings.context.k, request.max_tokens or settings.context.max_tokens
+    k, budget = (
+        request.k or settings.context.k,
+        request.max_tokens or settings.context.max_tokens,
+    )
     now = request.at or datetime.now(UTC)
     found, ahead, empty = list[MessageHit](), _Ahead(), list[str]()
     with services.within(parsed(where)).rooms(user_id, notes.warnings, empty) as rooms:
@@ -118,7 +132,10 @@ def fast_recall(
     known = {placed(hit) for hit in behind}
     return Recall(
         context=written.text,
-        evidence=[*behind, *(hit for hit in written.quoted if placed(hit) not in known)],
+        evidence=[
+            *behind,
+            *(hit for hit in written.quoted if placed(hit) not in known),
+        ],
         report=RecallReport(
             status="degraded" if notes.warnings else "ok",
             warnings=[*notes.warnings, *empty],
@@ -139,29 +156,41 @@ def _not_in_view(
 ) -> list[MessageHit]:
     """The best messages, without those that the model sees anyway."""
     share = search.settings.context.foreign_share
-    found, _ = joined_search.search_different(search, query, most + len(seen), foreign=share)
+    found, _ = joined_search.search_different(
+        search, query, most + len(seen), foreign=share
+    )
     return [hit for hit in found if seen.isdisjoint((hit.text, hit.message_id))]
 
 
 def _near_misses(
     left_out: Sequence[MessageHit], found: Sequence[MessageHit], k: int, budget: int
 ) -> dict[str, str]:
-    """Of the messages that are nearly quoted, by id: why they are not, and their signals."""
+    """Of the messages that are nearly quoted, by id: why they are not, and their
+    signals.
+    """
     missed = [(hit, f"no room in {budget} tokens") for hit in left_out]
     missed += [(hit, why_missed(hit, found[k - 1])) for hit in found[k:]]
-    return {hit.message_id: f"{why}; {signals_line(hit)}" for hit, why in missed[:NEAR_MISSES]}
+    return {
+        hit.message_id: f"{why}; {signals_line(hit)}"
+        for hit, why in missed[:NEAR_MISSES]
+    }
 
 
 @dataclass(frozen=True)
 class _Ahead:
-    """What the schedule has to say to a request, and for a vague turn projects and profile."""
+    """What the schedule has to say to a request, and for a vague turn projects and
+    profile.
+    """
 
     overlaps: list[Overlap] = field(default_factory=list)
     vague: VagueTurnContext = field(default_factory=VagueTurnContext)
-    messages: dict[Placed, MessageHit] = field(default_factory=dict)  # those behind its facts
+    # those behind its facts
+    messages: dict[Placed, MessageHit] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, search: UserSearch, user_id: str, query: str, now: datetime) -> "_Ahead":
+    def read(
+        cls, search: UserSearch, user_id: str, query: str, now: datetime
+    ) -> "_Ahead":
         """Of all rooms; what a vague turn is about is in the user's own."""
         settings = search.settings
         asked = spoken_time(query, now, settings.time_zone)
@@ -179,7 +208,9 @@ class _Ahead:
         overlaps = [overlap for _, ahead in found for overlap in ahead.overlaps]
         own = (ahead.vague for one, ahead in found if one.key == user_id)
         vague = next(own, VagueTurnContext())
-        messages = {place: hit for _, ahead in found for place, hit in ahead.messages.items()}
+        messages = {
+            place: hit for _, ahead in found for place, hit in ahead.messages.items()
+        }
         return cls(overlaps, vague, messages)
 
 
@@ -195,16 +226,26 @@ class _Written:
 
 
 def _write(
-    hits: Sequence[MessageHit], ahead: _Ahead, seen: frozenset[str], budget: int, settings: Settings
+    hits: Sequence[MessageHit],
+    ahead: _Ahead,
+    seen: frozenset[str],
+    budget: int,
+    settings: Settings,
 ) -> _Written:
     """Write what speaks against the request, what is ahead, and then the hits."""
     counter = token_counter(settings.encoding)
     allowance = Allowance.of(settings.context, budget)
-    builder = ContextBuilder(counter, budget - counter.count(framed([ALSO], URGENT)), allowance)
-    builder.add(AGAINST, [(one.line, not_in_view([one.fact], seen)) for one in ahead.overlaps])
+    builder = ContextBuilder(
+        counter, budget - counter.count(framed([ALSO], URGENT)), allowance
+    )
+    builder.add(
+        AGAINST, [(one.line, not_in_view([one.fact], seen)) for one in ahead.overlaps]
+    )
     ahead.vague.write(builder, seen)
     facts = list(builder.quoted.values())
-    shown = {(message_id, fact.text) for fact in facts for message_id in fact.message_ids}
+    shown = {
+        (message_id, fact.text) for fact in facts for message_id in fact.message_ids
+    }
     rest = [hit for hit in hits if (hit.message_id, hit.text) not in shown]
     text, quoted = build_context(
         rest,
@@ -215,4 +256,6 @@ def _write(
         allowance=allowance,
     )
     told = {placed(hit) for hit in quoted}
-    return _Written(text, counter, facts, quoted, [hit for hit in rest if placed(hit) not in told])
+    return _Written(
+        text, counter, facts, quoted, [hit for hit in rest if placed(hit) not in told]
+    )

@@ -1,8 +1,9 @@
-"""Search in a user's room and in shared rooms together: one ranking over the candidates of all.
+"""Search in a user's room and in shared rooms together: one ranking over the candidates
+of all.
 
-Each room is read in a transaction of its own, so that the walls around it hold. How rare a word is
-is counted over all rooms, and every signal is compared over all of them. A shared room that fails
-is left out, and the notes say so.
+Each room is read in a transaction of its own, so that the walls around it hold. How
+rare a word is is counted over all rooms, and every signal is compared over all of them.
+A shared room that fails is left out, and the notes say so.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +26,11 @@ from langmem_graph.retrieval.ranking import (
     rank_messages,
     rank_sessions,
 )
-from langmem_graph.retrieval.record_search import RankedRecords, found_records, hits_of_records
+from langmem_graph.retrieval.record_search import (
+    RankedRecords,
+    found_records,
+    hits_of_records,
+)
 from langmem_graph.retrieval.search_common import Sought, UserSearch
 from langmem_graph.rooms import left_out, shared_name
 from langmem_graph.schemas import MessageHit, RecordHit
@@ -42,15 +47,21 @@ InRoom = tuple[UserSearch, T]
 _APART = 1 << 40  # between the numbers of two rooms' sessions
 
 
-def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[MessageHit]:
-    """The `k` best messages, or sessions each represented by its best message, best first."""
+def search_best(
+    search: UserSearch, query: str, k: int, by: SearchBy
+) -> list[MessageHit]:
+    """The `k` best messages, or sessions each represented by its best message, best
+    first.
+    """
     if search.others is None:
         return message_search.search_best(search, query, k, by)
     found = _gathered(search, query, k)
     ranking = rank_messages(found.all, search.settings)
     best = ranking.best()
     if by == "session":
-        ranking, best = rank_sessions(found.all, ranking, found.centroids(), search.settings)
+        ranking, best = rank_sessions(
+            found.all, ranking, found.centroids(), search.settings
+        )
     return found.hits(ranking, best[:k])
 
 
@@ -62,7 +73,9 @@ def search_different(
     At most the share `foreign` of the messages holds words of tools and imports.
     """
     if search.others is None:
-        hits, ranked = message_search.search_different(search, query, k, past=past, foreign=foreign)
+        hits, ranked = message_search.search_different(
+            search, query, k, past=past, foreign=foreign
+        )
         return hits, [(search, ranked)]
     found = _gathered(search, query, k, past=past)
     ranking = rank_messages(found.all, search.settings)
@@ -74,7 +87,9 @@ def search_different(
     return hits[:k], [(one, part.ranked_records) for one, part in found.parts]
 
 
-def _ranked_records(searches: Sequence[UserSearch], sought: Sought) -> list[InRoom[RankedRecords]]:
+def _ranked_records(
+    searches: Sequence[UserSearch], sought: Sought
+) -> list[InRoom[RankedRecords]]:
     """The records found in each room, scored over all of them."""
     found = each_room(searches, lambda one, c: found_records(one, c, sought))
     best = max((float(part.words.max(initial=0.0)) for _, part in found), default=0.0)
@@ -84,7 +99,9 @@ def _ranked_records(searches: Sequence[UserSearch], sought: Sought) -> list[InRo
 def each_room(
     searches: Iterable[UserSearch], work: Callable[[UserSearch, Connection], T]
 ) -> list[InRoom[T]]:
-    """The work in a read transaction of each room, without the shared rooms where it fails."""
+    """The work in a read transaction of each room, without the shared rooms where it
+    fails.
+    """
     done = list[InRoom[T]]()
     for one in searches:
         try:
@@ -98,7 +115,8 @@ def each_room(
 
 
 def _usable(search: UserSearch, query: str) -> tuple[Vector | None, list[UserSearch]]:
-    """The query's vector, and the rooms' searches, each of which knows how rare the words are.
+    """The query's vector, and the rooms' searches, each of which knows how rare the
+    words are.
 
     A shared room whose vectors were made by another embedder is left out.
     """
@@ -113,13 +131,17 @@ def _usable(search: UserSearch, query: str) -> tuple[Vector | None, list[UserSea
     def count(one: UserSearch, connection: Connection) -> tuple[TermCounts, TermCounts]:
         if vector is not None:
             one.room.check_dimension(vector.size, get_meta(connection, "dimension"))
-        return MESSAGE_WORDS.counted(connection, terms), RECORD_WORDS.counted(connection, terms)
+        return MESSAGE_WORDS.counted(connection, terms), RECORD_WORDS.counted(
+            connection, terms
+        )
 
     counts = each_room((one for one, _ in fitting), count)
     none = TermCounts(0, dict.fromkeys(terms, 0))
     messages = reduce(add, (own for _, (own, _) in counts), none)
     records = reduce(add, (own for _, (_, own) in counts), none)
-    known = [replace(one, message_terms=messages, record_terms=records) for one, _ in counts]
+    known = [
+        replace(one, message_terms=messages, record_terms=records) for one, _ in counts
+    ]
     return vector, known
 
 
@@ -133,31 +155,48 @@ class _Joined:
 
     def hits(self, ranking: Ranking, best: Sequence[int]) -> list[MessageHit]:
         """The candidates at these places, in their order; each is read in its room."""
-        places = [[p for p in best if self.part_of[p] == n] for n in range(len(self.parts))]
+        places = [
+            [p for p in best if self.part_of[p] == n] for n in range(len(self.parts))
+        ]
         own = {id(one): places[n] for n, (one, _) in enumerate(self.parts)}
         read = each_room(
             (one for one, _ in self.parts),
-            lambda one, connection: hits_of(connection, self.all, ranking, own[id(one)]),
+            lambda one, connection: hits_of(
+                connection, self.all, ranking, own[id(one)]
+            ),
         )
         found = {place: hit for _, hits in read for place, hit in hits.items()}
         return [found[place] for place in best if place in found]
 
     def centroids(self) -> Centroids:
-        """The sessions' mean vectors; of each session its age among those of its room."""
+        """The sessions' mean vectors; of each session its age among those of
+        its room.
+        """
         sessions = {id(one): np.unique(part.sessions) for one, part in self.parts}
         read = each_room(
             (one for one, _ in self.parts),
-            lambda one, c: vector_rows.centroids(c, (sessions[id(one)] % _APART).tolist()),
+            lambda one, c: vector_rows.centroids(
+                c, (sessions[id(one)] % _APART).tolist()
+            ),
         )
-        ages = {i: np.ones(len(numbers), dtype=np.int64) for i, numbers in sessions.items()}
+        ages = {
+            i: np.ones(len(numbers), dtype=np.int64) for i, numbers in sessions.items()
+        }
         for one, known in read:
             newer = np.searchsorted(known.every, sessions[id(one)] % _APART)
             ages[id(one)] = len(known.every) - newer
-        held = [(sessions[id(one)], known) for one, known in read if len(known.sessions)]
+        held = [
+            (sessions[id(one)], known) for one, known in read if len(known.sessions)
+        ]
         numbers = [known.sessions + (own[0] // _APART) * _APART for own, known in held]
-        matrix = [known.matrix for _, known in held] or [np.zeros((0, 0), dtype=np.float32)]
+        matrix = [known.matrix for _, known in held] or [
+            np.zeros((0, 0), dtype=np.float32)
+        ]
         none = np.zeros(0, dtype=np.int64)
-        every, known_ages = np.concatenate([none, *numbers]), np.concatenate([none, *ages.values()])
+        every, known_ages = (
+            np.concatenate([none, *numbers]),
+            np.concatenate([none, *ages.values()]),
+        )
         return Centroids(every, every, np.concatenate(matrix), known_ages)
 
 
@@ -167,28 +206,38 @@ def _gathered(search: UserSearch, query: str, k: int, *, past: bool = False) -> 
     ranked = _ranked_records(searches, sought)
     records = {id(one): own for one, own in ranked}
     parts = each_room(
-        (one for one, _ in ranked), lambda one, c: gather(one, c, sought, records[id(one)])
+        (one for one, _ in ranked),
+        lambda one, c: gather(one, c, sought, records[id(one)]),
     )
-    apart = [replace(p, sessions=p.sessions + n * _APART) for n, (_, p) in enumerate(parts)]
+    apart = [
+        replace(p, sessions=p.sessions + n * _APART) for n, (_, p) in enumerate(parts)
+    ]
     numbered = [(one, part) for (one, _), part in zip(parts, apart, strict=True)]
     joined = Candidates(
         query,
         vector,
         [fact for part in apart for fact in part.facts],
-        np.concatenate([np.zeros(0, dtype=np.int64), *(part.sessions for part in apart)]),
+        np.concatenate(
+            [np.zeros(0, dtype=np.int64), *(part.sessions for part in apart)]
+        ),
         dense=np.concatenate([np.zeros(0), *(part.dense for part in apart)]),
         words=np.concatenate([np.zeros(0), *(part.words for part in apart)]),
-        spans=np.concatenate([np.zeros((0, 2), dtype=np.int64), *(part.spans for part in apart)]),
+        spans=np.concatenate(
+            [np.zeros((0, 2), dtype=np.int64), *(part.spans for part in apart)]
+        ),
         records=np.concatenate([np.zeros(0), *(part.records for part in apart)]),
         ranked_records=RankedRecords(np.zeros(0), {}, []),
     )
-    return _Joined(numbered, joined, [n for n, part in enumerate(apart) for _ in part.facts])
+    return _Joined(
+        numbered, joined, [n for n, part in enumerate(apart) for _ in part.facts]
+    )
 
 
 def search_records(
     search: UserSearch, query: str, k: int, then: datetime | None, *, explain: bool
 ) -> list[RecordHit]:
-    """The `k` best chains of records, best first: of what holds now, labelled, or what held then.
+    """The `k` best chains of records, best first: of what holds now, labelled, or what
+    held then.
 
     `then` is naive UTC; with `explain` the hits have their signals.
     """
@@ -198,7 +247,9 @@ def search_records(
     own = {id(one): found for one, found in ranked}
     read = each_room(
         (one for one, _ in ranked),
-        lambda one, c: hits_of_records(c, own[id(one)], k, explain, labelled=then is None),
+        lambda one, c: hits_of_records(
+            c, own[id(one)], k, explain, labelled=then is None
+        ),
     )
     chains = [chain for _, found in read for chain in found if chain]
     best = sorted(chains, key=lambda chain: -chain[0].score)[:k]

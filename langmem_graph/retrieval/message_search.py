@@ -1,4 +1,6 @@
-"""Search for messages and sessions: candidates, ranking, and the messages of the best places."""
+"""Search for messages and sessions: candidates, ranking, and the messages of the best
+places.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,11 +35,16 @@ from langmem_graph.storage.words import Passes, TermCounts, query_terms
 from langmem_graph.trust import bounded
 
 _SAME = set("session_id role origin name at text agent_id metadata room author".split())
-ATTEMPTS, DEEPER = 3, 8  # searches where most texts are equal, each so many times as deep
+# searches where most texts are equal, each so many times as deep
+ATTEMPTS, DEEPER = 3, 8
 
 
-def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[MessageHit]:
-    """The `k` best messages, or sessions each represented by its best message, best first."""
+def search_best(
+    search: UserSearch, query: str, k: int, by: SearchBy
+) -> list[MessageHit]:
+    """The `k` best messages, or sessions each represented by its best message, best
+    first.
+    """
     sought = search.sought(query, search.embedded(query), k)
     with search.room.database.read_transaction() as connection:
         found, ranking = _ranked(search, connection, sought)
@@ -46,7 +53,9 @@ def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[Me
             with search.notes.stage("rank"):
                 sessions = np.unique(found.sessions).tolist()
                 centroids = vector_rows.centroids(connection, sessions)
-                ranking, best = rank_sessions(found, ranking, centroids, search.settings)
+                ranking, best = rank_sessions(
+                    found, ranking, centroids, search.settings
+                )
         with search.notes.stage("texts"):
             return list(hits_of(connection, found, ranking, best[:k]).values())
 
@@ -54,11 +63,13 @@ def search_best(search: UserSearch, query: str, k: int, by: SearchBy) -> list[Me
 def search_different(
     search: UserSearch, query: str, k: int, *, past: bool = False, foreign: float = 1.0
 ) -> tuple[list[MessageHit], RankedRecords]:
-    """The `k` best messages with different texts, and the records as they were ranked beside them.
+    """The `k` best messages with different texts, and the records as they were ranked
+    beside them.
 
-    Used for prompts: a question that was asked often would otherwise take up all places. With
-    `past` records that no longer hold are ranked too; the messages are ranked without them. Of the
-    messages at most the share `foreign` holds words of tools and imports.
+    Used for prompts: a question that was asked often would otherwise take up all
+    places. With `past` records that no longer hold are ranked too; the messages are
+    ranked without them. Of the messages at most the share `foreign` holds words of
+    tools and imports.
     """
     sought = search.sought(query, search.embedded(query), k, past=past)
     for _ in range(ATTEMPTS):
@@ -70,7 +81,9 @@ def search_different(
         all_seen = len(best) < sought.dense or ranking.scores[best[-1]] == NOT_FOUND
         if len(hits) == k or all_seen or search.notes.warnings:
             break
-        sought = replace(sought, dense=sought.dense * DEEPER, words=sought.words * DEEPER)
+        sought = replace(
+            sought, dense=sought.dense * DEEPER, words=sought.words * DEEPER
+        )
     return hits, found.ranked_records
 
 
@@ -82,7 +95,9 @@ def _different_hits(
     k: int,
     foreign: float,
 ) -> list[MessageHit]:
-    """Read the texts in growing portions, until `k` of them differ, and few enough are foreign."""
+    """Read the texts in growing portions, until `k` of them differ, and few enough are
+    foreign.
+    """
     hits: list[MessageHit] = []
     read = 0
     while read < len(best) and len(hits) < k:
@@ -94,11 +109,15 @@ def _different_hits(
 
 
 def different(hits: Sequence[MessageHit]) -> list[MessageHit]:
-    """The hits without repetitions: of equal texts by one speaker the newest, at the best place."""
+    """The hits without repetitions: of equal texts by one speaker the newest, at the
+    best place.
+    """
     newest: dict[tuple[str | None, ...], MessageHit] = {}
     for hit in hits:
         text = (hit.role, hit.name, hit.text, hit.room, hit.author)
-        newest[text] = max(newest.get(text, hit), hit, key=lambda same: (same.at, same.position))
+        newest[text] = max(
+            newest.get(text, hit), hit, key=lambda same: (same.at, same.position)
+        )
     return list(newest.values())
 
 
@@ -111,11 +130,15 @@ def _ranked(
 
 
 def gather(
-    search: UserSearch, connection: Connection, sought: Sought, ranked: RankedRecords | None = None
+    search: UserSearch,
+    connection: Connection,
+    sought: Sought,
+    ranked: RankedRecords | None = None,
 ) -> Candidates:
     """The best messages by vector, by words and by the records that cite them, joined.
 
-    Where the vectors are held in memory, a thread compares them while words are looked up.
+    Where the vectors are held in memory, a thread compares them while words are looked
+    up.
     """
     notes, state = search.notes, State.of(connection)
     held, sought = search.held(connection, state), search.fitting(sought, state)
@@ -131,7 +154,9 @@ def gather(
         else:
             near = held.nearest(cosines, sought.dense, passes)
     with notes.stage("records"):
-        ranked = ranked or found_records(search, connection, sought, state.record).ranked()
+        ranked = (
+            ranked or found_records(search, connection, sought, state.record).ranked()
+        )
         cited = _cited(connection, ranked, sought.dense)
     with notes.stage("exact"):
         items = _items(connection, {*words, *near, *cited}, passes)
@@ -147,7 +172,15 @@ def gather(
     by_words = as_scores(words.get(fact.n, 0.0) for fact in stored)
     by_records = as_scores(cited.get(fact.n, 0.0) for fact in stored)
     return Candidates(
-        sought.query, vector, stored, sessions, dense, by_words, spans, by_records, ranked
+        sought.query,
+        vector,
+        stored,
+        sessions,
+        dense,
+        by_words,
+        spans,
+        by_records,
+        ranked,
     )
 
 
@@ -166,8 +199,12 @@ def _pieces(connection: Connection, items: list[int], vector: Vector | None) -> 
     return Pieces(rows.items, rows.spans, cosines)
 
 
-def _cited(connection: Connection, ranked: RankedRecords, depth: int) -> dict[int, float]:
-    """Messages that the best records cite which hold, each with its best record's score."""
+def _cited(
+    connection: Connection, ranked: RankedRecords, depth: int
+) -> dict[int, float]:
+    """Messages that the best records cite which hold, each with its best record's
+    score.
+    """
     scores = dict(zip(ranked.numbers, ranked.scores.tolist(), strict=True))
     holding = [n for n in ranked.best_numbers() if n not in ranked.past][:depth]
     cited: dict[int, float] = {}
@@ -198,7 +235,8 @@ def _by_words(
 def _best_pieces(
     facts: list[Facts], pieces: Pieces
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Of each message the greatest cosine of its pieces, and where that piece begins and ends.
+    """Of each message the greatest cosine of its pieces, and where that piece begins
+    and ends.
 
     The messages are in the order of their numbers.
     """
@@ -239,7 +277,9 @@ def as_hit(message: Message, n: int, **found: Any) -> MessageHit:
 
 
 def _without_speaker(found: Candidates, place: int) -> tuple[int, int]:
-    """The best piece's span in the message's own text; what is embedded begins `speaker: `."""
+    """The best piece's span in the message's own text; what is embedded begins
+    `speaker: `.
+    """
     name = found.facts[place].name
     prefix = len(f"{name}: ") if name else 0
     start, end = found.spans[place].tolist()

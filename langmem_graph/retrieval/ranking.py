@@ -1,4 +1,5 @@
-"""Scores: weights, weighted sums and rank fusion, and the ranking of messages and sessions.
+"""Scores: weights, weighted sums and rank fusion, and the ranking of messages and
+sessions.
 
 Messages have no recency signal: what matters may have been said long ago.
 """
@@ -27,7 +28,8 @@ MESSAGE_WEIGHTS = {
     "words": 1.0,  # BM25, as a share of the query's best
     "records": 0.25,  # score of the best record that cites it
     "session": 1.0,  # mean of the session's three best cosines
-    "session_words": 0.25,  # mean of the three best BM25 shares of the session's other messages
+    # mean of the three best BM25 shares of the session's other messages
+    "session_words": 0.25,
     "speaker": 0.1,  # whether the query names who said it
     "date": 1.0,  # how well the message's day fits a date named in the query
     "length": 0.2,  # log of the characters: one-word messages rarely hold the answer
@@ -36,15 +38,21 @@ MESSAGE_WEIGHTS = {
 RECORD_WEIGHTS = {"dense": 1.0, "words": 1.0, "date": 1.0}
 SESSION_WEIGHTS = {
     "dense": 1.0,  # mean of the session's three best cosines
-    "words": 0.25,  # mean of its eight best BM25 scores, as a share of the best session's
-    "records": 0.5,  # mean of its messages' three best, as a share of the best session's
+    # mean of its eight best BM25 scores, as a share of the best session's
+    "words": 0.25,
+    # mean of its messages' three best, as a share of the best session's
+    "records": 0.5,
     "profile": 1.0,  # likeness to the best sessions of a first pass
-    "age": -0.15,  # log of how many sessions ago it began; see Settings.ranking.session_age_weight
+    # log of how many sessions ago it began; see Settings.ranking.session_age_weight
+    "age": -0.15,
 }
 SESSION_BEST = 3  # best cosines of a session that are averaged; 5 and 16 differ little
 TOP_DENSE, TOP_WORDS, TOP_RECORDS, PROFILE = 3, 8, 3, 8
-"""A session's averaged cosines, BM25 and record scores, and the sessions in the profile signal."""
-NOT_FOUND = -np.inf  # score of a candidate that a method with one signal did not find; it is no hit
+"""A session's averaged cosines, BM25 and record scores, and the sessions in the profile
+signal.
+"""
+# score of a candidate that a method with one signal did not find; it is no hit
+NOT_FOUND = -np.inf
 
 
 @dataclass(frozen=True)
@@ -72,9 +80,12 @@ class Candidates:
     facts: list[Facts]
     sessions: NDArray[np.int64]  # each message's session, by number
     dense: Scores  # cosine of the best piece; 0 where there is no vector
-    words: Scores  # BM25, higher is better; 0 where the word search did not find the message
-    spans: NDArray[np.int64]  # start and end of the best piece; 0, 0 where there is no vector
-    records: Scores  # score of the best record that cites the message; 0 where none does
+    # BM25, higher is better; 0 where the word search did not find the message
+    words: Scores
+    # start and end of the best piece; 0, 0 where there is no vector
+    spans: NDArray[np.int64]
+    # score of the best record that cites the message; 0 where none does
+    records: Scores
     ranked_records: "RankedRecords"  # the records that were ranked for the query
 
 
@@ -86,7 +97,9 @@ def rank_messages(found: Candidates, settings: Settings) -> Ranking:
         return Ranking(weighted_sum(signals, MESSAGE_WEIGHTS), signals)
     signals = {"dense": found.dense, "words": found.words}
     if method == "rrf":
-        return Ranking(reciprocal_rank_fusion(signals.values(), settings.ranking.rrf_k), signals)
+        return Ranking(
+            reciprocal_rank_fusion(signals.values(), settings.ranking.rrf_k), signals
+        )
     return Ranking(np.where(signals[method] != 0, signals[method], NOT_FOUND), signals)
 
 
@@ -111,14 +124,19 @@ def _best_of_others(values: Scores, session_of: NDArray[np.int64]) -> Scores:
     """Mean of the three best values among the other candidates of the same session."""
     three, _ = _sums_of_best(values, session_of, SESSION_BEST)
     four, counts = _sums_of_best(values, session_of, SESSION_BEST + 1)
-    own = np.maximum(values, (four - three)[session_of])  # or the fourth best, which is not needed
+    # or the fourth best, which is not needed
+    own = np.maximum(values, (four - three)[session_of])
     return np.asarray((four[session_of] - own) / np.maximum(counts - 1, 1)[session_of])
 
 
 def _speaker_named(found: Candidates) -> Scores:
     """1 where the query names the message's speaker."""
     names = {fact.name for fact in found.facts if fact.name}
-    named = {n for n in names if re.search(rf"\b{re.escape(n)}\b", found.query, re.IGNORECASE)}
+    named = {
+        n
+        for n in names
+        if re.search(rf"\b{re.escape(n)}\b", found.query, re.IGNORECASE)
+    }
     return as_scores(fact.name in named for fact in found.facts)
 
 
@@ -128,8 +146,8 @@ def rank_sessions(
     """Score the sessions of the candidate messages.
 
     Returns:
-        Scores and signals spread over the candidate messages, and the places of the sessions'
-        best messages, the best session first.
+        Scores and signals spread over the candidate messages, and the places of the
+        sessions' best messages, the best session first.
     """
     numbers, session_of = np.unique(found.sessions, return_inverse=True)
     method = settings.ranking.method
@@ -139,14 +157,18 @@ def rank_sessions(
         scores = weighted_sum(signals, weights)
     else:
         columns = {"dense": found.dense, "words": found.words}
-        signals = {name: _best(values, session_of, 1) for name, values in columns.items()}
+        signals = {
+            name: _best(values, session_of, 1) for name, values in columns.items()
+        }
         fused = reciprocal_rank_fusion(signals.values(), settings.ranking.rrf_k)
         scores = fused if method == "rrf" else signals[method]
     spread = {name: values[session_of] for name, values in signals.items()}
     best_of: dict[int, int] = {}  # by session: the place of its best message
     for place in messages.best():
         best_of.setdefault(int(session_of[place]), place)
-    return Ranking(scores[session_of], spread), [best_of[n] for n in best_places(scores)]
+    return Ranking(scores[session_of], spread), [
+        best_of[n] for n in best_places(scores)
+    ]
 
 
 def _session_signals(
@@ -155,7 +177,9 @@ def _session_signals(
     session_of: NDArray[np.int64],
     centroids: Centroids,
 ) -> dict[str, Scores]:
-    dense = _best(found.dense, session_of, TOP_DENSE, missing=float(found.dense.min(initial=0.0)))
+    dense = _best(
+        found.dense, session_of, TOP_DENSE, missing=float(found.dense.min(initial=0.0))
+    )
     words = share_of_best(_best(found.words, session_of, TOP_WORDS))
     unit = _unit_centroids(numbers, centroids)
     first_pass = _standard(dense) + _standard(words)
@@ -173,8 +197,12 @@ def _session_signals(
     }
 
 
-def _best(values: Scores, session_of: NDArray[np.int64], top: int, missing: float = 0.0) -> Scores:
-    """Mean of each session's `top` greatest values; `missing` stands for those that it lacks."""
+def _best(
+    values: Scores, session_of: NDArray[np.int64], top: int, missing: float = 0.0
+) -> Scores:
+    """Mean of each session's `top` greatest values; `missing` stands for those that it
+    lacks.
+    """
     sums, counts = _sums_of_best(values, session_of, top)
     return np.asarray((sums + missing * (top - counts)) / top)
 
@@ -190,7 +218,9 @@ def _sums_of_best(
     return sums, np.bincount(sessions[best])
 
 
-def _unit_centroids(numbers: NDArray[np.int64], centroids: Centroids) -> NDArray[np.float32]:
+def _unit_centroids(
+    numbers: NDArray[np.int64], centroids: Centroids
+) -> NDArray[np.float32]:
     """Centroids of the sessions at unit length; zeros for a session without vectors."""
     unit = np.zeros((len(numbers), centroids.matrix.shape[1]), dtype=np.float32)
     has = np.isin(numbers, centroids.sessions)
@@ -200,7 +230,9 @@ def _unit_centroids(numbers: NDArray[np.int64], centroids: Centroids) -> NDArray
 
 
 def _likeness_to_best(first_pass: Scores, unit: NDArray[np.float32]) -> Scores:
-    """Likeness to the mean of the best sessions, each weighted by its lead over the next best."""
+    """Likeness to the mean of the best sessions, each weighted by its lead over the
+    next best.
+    """
     order = np.argsort(-first_pass, kind="stable")
     best = order[:PROFILE]
     last = first_pass[order[min(PROFILE, len(order) - 1)]] if len(order) else 0.0
@@ -221,7 +253,9 @@ def as_scores(values: Iterable[float]) -> Scores:
 
 
 def date_fit(query: str, times: Sequence[datetime]) -> Scores:
-    """How well each time fits the best of the dates in a query; zeros where it names none."""
+    """How well each time fits the best of the dates in a query; zeros where it names
+    none.
+    """
     named = named_days(query)
     if not named:
         return np.zeros(len(times))
@@ -252,5 +286,7 @@ def weighted_sum(signals: dict[str, Scores], weights: dict[str, float]) -> Score
 
 
 def share_of_best(values: Scores, best: float | None = None) -> Scores:
-    """The values divided by the greatest of them, or by a greater one; zeros stay zeros."""
+    """The values divided by the greatest of them, or by a greater one; zeros stay
+    zeros.
+    """
     return values / max(float(values.max(initial=0.0)) if best is None else best, 1e-9)

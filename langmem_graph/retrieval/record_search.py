@@ -1,4 +1,6 @@
-"""Search for records: nearest vectors and best words, ranked by one weighted sum of signals."""
+"""Search for records: nearest vectors and best words, ranked by one weighted sum of
+signals.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +19,13 @@ from langmem_graph.retrieval.ranking import (
     share_of_best,
     weighted_sum,
 )
-from langmem_graph.retrieval.search_common import Sought, UserSearch, best_cosines, nearest, telling
+from langmem_graph.retrieval.search_common import (
+    Sought,
+    UserSearch,
+    best_cosines,
+    nearest,
+    telling,
+)
 from langmem_graph.schemas import RecordHit
 from langmem_graph.storage import record_queries, superseded_labels, vector_rows
 from langmem_graph.storage.full_text import RECORD_WORDS
@@ -59,17 +67,25 @@ class RankedRecords(Ranking):
     past: frozenset[int] = frozenset()  # those that no longer hold
 
     def best_numbers(self, signal: str | None = None) -> list[int]:
-        """Numbers of the records, best first; by one signal, only those that it found."""
+        """Numbers of the records, best first; by one signal, only those that it
+        found.
+        """
         if signal is None or not self.numbers:
             return [self.numbers[place] for place in self.best()]
         values = self.signals[signal]
-        return [self.numbers[place] for place in best_places(values) if values[place] > 0]
+        return [
+            self.numbers[place] for place in best_places(values) if values[place] > 0
+        ]
 
 
 def found_records(
-    search: UserSearch, connection: Connection, sought: Sought, newest: int | None = None
+    search: UserSearch,
+    connection: Connection,
+    sought: Sought,
+    newest: int | None = None,
 ) -> FoundRecords:
-    """Find the records that hold now, or held then; with a depth for them also past ones.
+    """Find the records that hold now, or held then; with a depth for them also past
+    ones.
 
     `newest` is the number of the record that was stored last, where it is known.
     """
@@ -83,11 +99,15 @@ def found_records(
         allowed = set(record_queries.numbers_true_at(connection, sought.then))
     if allowed is not None:
         allowed = passing(connection, RECORDS, allowed)
-    terms, counted = telling(RECORD_WORDS, connection, sought.query, newest, search.record_terms)
+    terms, counted = telling(
+        RECORD_WORDS, connection, sought.query, newest, search.record_terms
+    )
     words = _by_words(connection, terms, sought.words, allowed, counted)
     near = near_records(search, connection, vector, sought.dense, allowed)
     candidates = {*words, *near}
-    active = record_queries.active(connection, candidates) if allowed is None else allowed
+    active = (
+        record_queries.active(connection, candidates) if allowed is None else allowed
+    )
     past = _past(connection, terms, vector, sought.past, counted) if sought.past else {}
     found = passing(connection, RECORDS, candidates & active | past.keys())
     items, words = sorted(found), words | past
@@ -109,7 +129,9 @@ def _by_words(
     counted: TermCounts | None,
 ) -> dict[int, float]:
     if allowed is None:
-        return dict(record_queries.words_search(connection, terms, depth, counted=counted))
+        return dict(
+            record_queries.words_search(connection, terms, depth, counted=counted)
+        )
     every = RECORD_WORDS.search(connection, terms, counted=counted)
     return {n: score for n, score in every if n in allowed}
 
@@ -123,14 +145,17 @@ def _past(
 ) -> dict[int, float]:
     """Records that no longer hold, found by words or by vector, with their BM25 scores.
 
-    Chroma has no vectors of these, so they are compared exactly: of very many, the newest.
+    Chroma has no vectors of these, so they are compared exactly: of very many, the
+    newest.
     """
     newest = superseded_labels.newest_past(connection, MOST_PAST)
     if not newest:
         return {}
     near = list[int]()
     if vector is not None:
-        near = nearest([vector_rows.vectors_of(connection, newest, RECORDS)], vector, depth)
+        near = nearest(
+            [vector_rows.vectors_of(connection, newest, RECORDS)], vector, depth
+        )
     words = dict(record_queries.words_search(connection, terms, depth, PAST, counted))
     found = {*near, *words}
     further = superseded_labels.standing(connection, found.difference(newest))
@@ -144,11 +169,15 @@ def near_records(
     depth: int,
     allowed: set[int] | None = None,
 ) -> list[int]:
-    """Records with the nearest vectors; where only some are allowed, all are compared exactly."""
+    """Records with the nearest vectors; where only some are allowed, all are compared
+    exactly.
+    """
     if vector is None:
         return []
     filtered = numbers_within(connection, RECORDS) is not None
-    if allowed is None and (filtered or record_queries.newest_record(connection) > depth):
+    if allowed is None and (
+        filtered or record_queries.newest_record(connection) > depth
+    ):
         return search.near(connection, RECORDS, vector, depth)
     exact = nearest(vector_rows.all_vectors(connection, RECORDS), vector, None)
     return [n for n in exact if allowed is None or n in allowed][:depth]
@@ -157,18 +186,27 @@ def near_records(
 def _cosines(connection: Connection, items: list[int], vector: Vector | None) -> Scores:
     best: dict[int, float] = {}
     if vector is not None:
-        best = best_cosines([vector_rows.vectors_of(connection, items, RECORDS)], vector)
+        best = best_cosines(
+            [vector_rows.vectors_of(connection, items, RECORDS)], vector
+        )
     return as_scores(max(0.0, best.get(n, 0.0)) for n in items)
 
 
 def hits_of_records(
-    connection: Connection, ranked: RankedRecords, k: int, explain: bool, *, labelled: bool
+    connection: Connection,
+    ranked: RankedRecords,
+    k: int,
+    explain: bool,
+    *,
+    labelled: bool,
 ) -> list[list[RecordHit]]:
     """The `k` best chains, best first; each has the score of its best record."""
     chains = ranked_chains(connection, ranked, k)
     numbers = [n for chain in chains for n in chain]
     found = record_queries.records_by_number(connection, numbers)
-    labels = superseded_labels.labels_of_records(connection, numbers if labelled else [])
+    labels = superseded_labels.labels_of_records(
+        connection, numbers if labelled else []
+    )
     places = {n: place for place, n in enumerate(ranked.numbers)}
     return [
         [
@@ -176,7 +214,9 @@ def hits_of_records(
                 at=found[n].said_at,
                 score=float(ranked.scores[places[chain[-1]]]),
                 # the newest of a chain may not have been found itself
-                signals=(ranked.signals_of(places[n]) if n in places else {}) if explain else None,
+                signals=(ranked.signals_of(places[n]) if n in places else {})
+                if explain
+                else None,
                 **found[n].model_dump(include=_SHOWN) | {"labels": labels.get(n, [])},
             )
             for n in chain
@@ -189,14 +229,20 @@ def hits_of_records(
 def ranked_chains(
     connection: Connection, ranked: RankedRecords, k: int, signal: str | None = None
 ) -> list[tuple[int, ...]]:
-    """The numbers of the `k` best chains, best first; by one signal, only what that found."""
+    """The numbers of the `k` best chains, best first; by one signal, only what that
+    found.
+    """
     numbers = ranked.best_numbers(signal)
     newest = superseded_labels.chains_of(connection, ranked.past) if ranked.past else {}
     return best_of_chains(numbers, newest, k)
 
 
-def best_of_chains(best: Iterable[int], newest: Mapping[int, int], k: int) -> list[tuple[int, ...]]:
-    """The `k` best chains: of each its `newest` record, then the best one where that is another."""
+def best_of_chains(
+    best: Iterable[int], newest: Mapping[int, int], k: int
+) -> list[tuple[int, ...]]:
+    """The `k` best chains: of each its `newest` record, then the best one where that is
+    another.
+    """
     chains: dict[int, tuple[int, ...]] = {}
     for n in best:
         last = newest.get(n, n)

@@ -1,7 +1,9 @@
-"""Looks into the user's schedule without a model (RealMem): overlaps, days, and the agenda.
+"""Looks into the user's schedule without a model (RealMem): overlaps, days, and the
+agenda.
 
-An overlap is a dated record at the time that a request proposes. What the user only told of a day,
-in words and without a record, is found by reading messages (`said_of_days`).
+An overlap is a dated record at the time that a request proposes. What the user only
+told of a day, in words and without a record, is found by reading messages
+(`said_of_days`).
 """
 
 import re
@@ -40,7 +42,8 @@ MOST_OCCURRENCES = 500  # of one agenda; ours
 MOST_TOLD = 12  # messages that name a day in words; ours
 MOST_RECURRING = 200  # recurring items that are expanded; of more, the newest
 IDS = 3  # message ids beside one overlap
-LONGEST = timedelta(days=366)  # part of a longer proposal that is compared, from its start
+# part of a longer proposal that is compared, from its start
+LONGEST = timedelta(days=366)
 AHEAD = timedelta(days=92)  # part of a recurring proposal that is compared; ours
 MOST_SAID, LONGEST_SAID = 2_000, 1_000
 """The user's newest messages that are read for a day, and characters of each; ours."""
@@ -55,8 +58,8 @@ _USER = ("", "user", "the user", "me", "i", "myself")
 class PlannedItem:
     """A record of the schedule, by number, and its event.
 
-    A recurring item takes place while its record holds. A single one has no such limits: what is
-    called off is off at once, whatever day is given for the end.
+    A recurring item takes place while its record holds. A single one has no such
+    limits: what is called off is off at once, whatever day is given for the end.
     """
 
     n: int
@@ -64,14 +67,21 @@ class PlannedItem:
     since: datetime | None = None
     until: datetime | None = None
 
-    def occurrences(self, begin: datetime, end: datetime, limit: int, minutes: int) -> list[Span]:
-        """The first `limit` occurrences that lie wholly or partly between `begin` and `end`."""
+    def occurrences(
+        self, begin: datetime, end: datetime, limit: int, minutes: int
+    ) -> list[Span]:
+        """The first `limit` occurrences that lie wholly or partly between `begin` and
+        `end`.
+        """
         begin, end = max(begin, self.since or begin), min(end, self.until or end)
         return occurrences(self.event, begin, end, limit, default_minutes=minutes)
 
 
 def planned_items(
-    connection: Connection, at: datetime, settings: Settings, facet: str | None = "schedule"
+    connection: Connection,
+    at: datetime,
+    settings: Settings,
+    facet: str | None = "schedule",
 ) -> list[PlannedItem]:
     """The items of the schedule from a time on, past ones included, the newest first.
 
@@ -93,12 +103,17 @@ class Overlap:
 
     text: str  # time and text of the item
     line: str  # time, ids and subject of the item, for the context
-    span: Span  # in UTC: the item's own time, of a recurring one the occurrence that overlaps
+    # in UTC: the item's own time, of a recurring one the occurrence that overlaps
+    span: Span
     fact: Fact  # the record of the item
 
 
-def overlaps_at(connection: Connection, asked: EventTime, settings: Settings) -> list[Overlap]:
-    """The dated records at a proposed time: single ones before recurring ones, then by time."""
+def overlaps_at(
+    connection: Connection, asked: EventTime, settings: Settings
+) -> list[Overlap]:
+    """The dated records at a proposed time: single ones before recurring ones, then by
+    time.
+    """
     begin = first_span(asked, default_minutes=settings.event_minutes)[0]
     dated = planned_items(connection, begin, settings, None)
     items = [item for item in dated if _is_exact(item)]
@@ -109,7 +124,9 @@ def overlaps_at(connection: Connection, asked: EventTime, settings: Settings) ->
 
 
 def _is_exact(item: PlannedItem) -> bool:
-    """False for what says nothing about a time: whole months, or a routine that fills every day."""
+    """False for what says nothing about a time: whole months, or a routine that fills
+    every day.
+    """
     if item.event.granularity != "day" or item.event.recurrence is None:
         return item.event.granularity not in ("month", "year")
     first = occurrences(item.event, item.event.start, item.event.start + AHEAD, 2)
@@ -117,25 +134,36 @@ def _is_exact(item: PlannedItem) -> bool:
 
 
 def days_of(asked: EventTime, settings: Settings) -> set[date]:
-    """The days of a proposed time; none where they are too many to compare with messages."""
+    """The days of a proposed time; none where they are too many to compare with
+    messages.
+    """
     zone = zone_of(asked.time_zone or settings.time_zone)
     span = first_span(asked, default_minutes=settings.event_minutes)
-    first, last = span[0].astimezone(zone).date(), (span[1] - _MOMENT).astimezone(zone).date()
+    first, last = (
+        span[0].astimezone(zone).date(),
+        (span[1] - _MOMENT).astimezone(zone).date(),
+    )
     days = (last - first).days + 1
-    return {first + timedelta(days=n) for n in range(days)} if days <= MOST_DAYS else set()
+    return (
+        {first + timedelta(days=n) for n in range(days)} if days <= MOST_DAYS else set()
+    )
 
 
 def said_of_days(
     room: Room, days: Collection[date], now: datetime, asked: EventTime | None = None
 ) -> list[Fact]:
-    """Messages of the user that name one of these days in words, the newest first, with the day.
+    """Messages of the user that name one of these days in words, the newest first, with
+    the day.
 
-    Questions do not count, nor what no longer holds, nor another time of day than what is asked.
+    Questions do not count, nor what no longer holds, nor another time of day than what
+    is asked.
     """
     ahead = {day for day in days if day >= now.date()}
     named: dict[int, date] = {}
     with room.database.read_transaction() as connection:
-        said = message_queries.said_by_user(connection, now - _YEAR, now, MOST_SAID if ahead else 0)
+        said = message_queries.said_by_user(
+            connection, now - _YEAR, now, MOST_SAID if ahead else 0
+        )
         for n, text, at in said:
             if day := _day_named(text, at.astimezone(now.tzinfo), asked, ahead):
                 named[n] = day
@@ -148,22 +176,31 @@ def said_of_days(
 def _day_named(
     text: str, at: datetime, asked: EventTime | None, days: Collection[date]
 ) -> date | None:
-    """The day that a sentence which is no question names, if it names no other time of it."""
-    for sentence in re.findall(r"[^.!?\n]+(?:[.!?](?=\S)[^.!?\n]+)*[.!?]?", text[:LONGEST_SAID]):
+    """The day that a sentence which is no question names, if it names no other time of
+    it.
+    """
+    for sentence in re.findall(
+        r"[^.!?\n]+(?:[.!?](?=\S)[^.!?\n]+)*[.!?]?", text[:LONGEST_SAID]
+    ):
         named = {*days} & worded_days(sentence, at.date(), days)
         if sentence.endswith("?") or not named:
             continue
         timed = spoken_time(sentence, at, asked.time_zone) if asked else None
         if timed is None or asked is None or asked.granularity != "minute":
             return min(named)
-        return min(named) if any(meetings([first_span(asked)], [first_span(timed)])) else None
+        return (
+            min(named)
+            if any(meetings([first_span(asked)], [first_span(timed)]))
+            else None
+        )
     return None
 
 
 def overlapping(
     asked: EventTime, items: Sequence[PlannedItem], minutes: int
 ) -> Iterator[tuple[bool, Span, int]]:
-    """Of each item that overlaps a proposed time: if it recurs, when first, and its number.
+    """Of each item that overlaps a proposed time: if it recurs, when first, and its
+    number.
 
     Without an end they last some minutes.
     """
@@ -192,7 +229,9 @@ def _overlap(record: Record, event: EventTime, span: Span) -> Overlap:
 
 
 def _when(event: EventTime, span: Span) -> str:
-    """The time in the item's own zone: `Tue 2025-06-03 22:00 to Wed 2025-06-04 02:00 UTC`."""
+    """The time in the item's own zone: `Tue 2025-06-03 22:00 to Wed 2025-06-04 02:00
+    UTC`.
+    """
     zone = zone_of(event.time_zone)
     begin, end = (moment.astimezone(zone) for moment in span)
     again = ", recurring" if event.recurrence else ""
@@ -200,19 +239,33 @@ def _when(event: EventTime, span: Span) -> str:
         last = end - timedelta(hours=12)  # the end is the midnight after the last day
         days = dict.fromkeys((with_weekday(begin), with_weekday(last)))
         return f"{' to '.join(days)}, all day{again}"
-    ending = f"{end:%H:%M}" if end.date() == begin.date() else f"{with_weekday(end)} {end:%H:%M}"
-    return f"{with_weekday(begin)} {begin:%H:%M} to {ending} {event.time_zone or 'UTC'}{again}"
+    ending = (
+        f"{end:%H:%M}"
+        if end.date() == begin.date()
+        else f"{with_weekday(end)} {end:%H:%M}"
+    )
+    return (
+        f"{with_weekday(begin)} {begin:%H:%M} to {ending} "
+        f"{event.time_zone or 'UTC'}{again}"
+    )
 
 
 def agenda(
-    connection: Connection, since: datetime, until: datetime, settings: Settings, most: int
+    connection: Connection,
+    since: datetime,
+    until: datetime,
+    settings: Settings,
+    most: int,
 ) -> list[Occurrence]:
-    """The first `most` that take place between two times; clashes are as in `recall`."""
+    """The first `most` that take place between two times; clashes are as in
+    `recall`.
+    """
     found = list[tuple[Span, PlannedItem]]()
     for item in planned_items(connection, since, settings, None):
         spans = item.occurrences(since, until, most, settings.event_minutes)
         found += [(span, item) for span in spans]
-        if len(found) > most:  # of the other items no more is needed than up to the last of these
+        # of the other items no more is needed than up to the last of these
+        if len(found) > most:
             found = sorted(found, key=_place)[:most]
             until = min(until, found[-1][0][0] + _MOMENT)
     found.sort(key=_place)
@@ -237,7 +290,9 @@ def _place(one: tuple[Span, PlannedItem]) -> tuple[Span, int]:
 
 
 def _clashes(found: list[tuple[Span, PlannedItem]]) -> list[set[int]]:
-    """Of each occurrence, the numbers of the other records that take place at the same time."""
+    """Of each occurrence, the numbers of the other records that take place at the same
+    time.
+    """
     clashing: list[set[int]] = [set() for _ in found]
     running: list[int] = []
     for place, (span, item) in enumerate(found):

@@ -1,4 +1,6 @@
-"""What every search shares: request checks, what it works with, and nearest neighbours."""
+"""What every search shares: request checks, what it works with, and nearest
+neighbours.
+"""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +13,12 @@ from typing import Any, get_args
 from sqlalchemy import Connection, Select
 
 from langmem_graph.embeddings.embedder import Embedder
-from langmem_graph.errors import EmbeddingError, IndexUnavailableError, InvalidInputError, for_log
+from langmem_graph.errors import (
+    EmbeddingError,
+    IndexUnavailableError,
+    InvalidInputError,
+    for_log,
+)
 from langmem_graph.ids_and_times import to_utc
 from langmem_graph.results import RecallMode
 from langmem_graph.retrieval.ranking import Vector
@@ -28,9 +35,12 @@ from langmem_graph.storage.words import TermCounts, query_terms, telling_terms
 
 MAX_K = 1_000_000
 FEW, MOST_COMPARED, SHARE = 2_000, 20_000, 4
-"""Under a filter the vectors of so few items are always compared one by one, and of more where they
-are less than a quarter of all: the index would have to be asked too deep for them; measured."""
-DEEPER, MOST_ASKED = 4, 20_000  # how much deeper the index is asked under one, and at most; ours
+"""Under a filter the vectors of so few items are always compared one by one, and of
+more where they are less than a quarter of all: the index would have to be asked too
+deep for them; measured.
+"""
+# how much deeper the index is asked under one, and at most; ours
+DEEPER, MOST_ASKED = 4, 20_000
 NEAR_MISSES = 3  # candidates behind the last hit that an explanation names
 _log = logging.getLogger(__name__)
 
@@ -43,7 +53,8 @@ class RecallRequest:
     mode: RecallMode = "auto"
     k: int | None = None  # number of facts of the first look-up
     max_tokens: int | None = None  # token budget of the context
-    in_view: Sequence[str] = ()  # ids and texts that the model sees anyway; not quoted again
+    # ids and texts that the model sees anyway; not quoted again
+    in_view: Sequence[str] = ()
     at: datetime | None = None  # when it is asked, in UTC; None is the present
 
 
@@ -60,7 +71,9 @@ def recall_request(
     check_query(query, settings.context.k if k is None else k)
     budget: object = settings.context.max_tokens if max_tokens is None else max_tokens
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise InvalidInputError(f"max_tokens must be a whole number above 0, not {budget!r}.")
+        raise InvalidInputError(
+            f"max_tokens must be a whole number above 0, not {budget!r}."
+        )
     check_choice("mode", mode, get_args(RecallMode))
     asked_at = None if at is None else to_utc(at)
     return RecallRequest(query, mode, k, max_tokens, in_view, asked_at)
@@ -69,25 +82,38 @@ def recall_request(
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     """Raise InvalidInputError for an option that is none of the choices."""
     if value not in choices:
-        raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
+        raise InvalidInputError(
+            f"{name} must be one of {', '.join(choices)}, not {value!r}."
+        )
 
 
 def check_query(query: object, k: object) -> None:
-    """Raise InvalidInputError for a query without words, or a number of hits that is none."""
+    """Raise InvalidInputError for a query without words, or a number of hits that is
+    none.
+    """
     if not isinstance(query, str) or not query.strip():
-        raise InvalidInputError(f"The query must be a text with words in it, not {query!r}.")
+        raise InvalidInputError(
+            f"The query must be a text with words in it, not {query!r}."
+        )
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:
-        raise InvalidInputError(f"k must be a whole number from 1 to {MAX_K:,}, not {k!r}.")
+        raise InvalidInputError(
+            f"k must be a whole number from 1 to {MAX_K:,}, not {k!r}."
+        )
 
 
 def why_missed(hit: MessageHit, last: MessageHit) -> str:
     """How far a candidate is behind the last hit."""
-    return f"{last.score - hit.score:.3f} behind the last hit, whose score is {last.score:.3f}"
+    return (
+        f"{last.score - hit.score:.3f} behind the last hit, whose score is "
+        f"{last.score:.3f}"
+    )
 
 
 def signals_line(hit: MessageHit) -> str:
     """A hit's signals on one line."""
-    return "  ".join(f"{name} {value:.2f}" for name, value in (hit.signals or {}).items())
+    return "  ".join(
+        f"{name} {value:.2f}" for name, value in (hit.signals or {}).items()
+    )
 
 
 @dataclass
@@ -123,7 +149,8 @@ class Sought:
     dense: int
     words: int
     past: int = 0  # of each list of records that no longer hold
-    then: datetime | None = None  # records have to hold at this time, in naive UTC; None is now
+    # records have to hold at this time, in naive UTC; None is now
+    then: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -135,14 +162,17 @@ class UserSearch:
     settings: Settings
     notes: SearchNotes = field(default_factory=SearchNotes)
     others: "tuple[UserSearch, ...] | None" = None
-    """The searches of the other rooms whose candidates are ranked together with its own; None where
-    there is this room alone."""
+    """The searches of the other rooms whose candidates are ranked together with its
+    own; None where there is this room alone.
+    """
     message_terms: TermCounts | None = None
     """How rare the query's words are in all of these rooms; None is in its own."""
     record_terms: TermCounts | None = None
 
     @classmethod
-    def of(cls, services: Services, room: Room, notes: SearchNotes | None = None) -> "UserSearch":
+    def of(
+        cls, services: Services, room: Room, notes: SearchNotes | None = None
+    ) -> "UserSearch":
         """With the memory's embedder and settings."""
         return cls(room, services.embedder, services.settings, notes or SearchNotes())
 
@@ -150,9 +180,13 @@ class UserSearch:
     def over(
         cls, services: Services, rooms: Sequence[Room], notes: SearchNotes | None = None
     ) -> "UserSearch":
-        """Of several rooms together, at least one; where none is shared, of the one alone."""
+        """Of several rooms together, at least one; where none is shared, of the one
+        alone.
+        """
         notes = notes or SearchNotes()
-        first, *others = (replace(cls.of(services, room, notes), others=()) for room in rooms)
+        first, *others = (
+            replace(cls.of(services, room, notes), others=()) for room in rooms
+        )
         return replace(first, others=tuple(others) if services.shared else None)
 
     @property
@@ -162,7 +196,9 @@ class UserSearch:
 
     def alone(self) -> "list[UserSearch]":
         """The search of each room on its own."""
-        return [self] if self.others is None else [replace(self, others=()), *self.others]
+        return (
+            [self] if self.others is None else [replace(self, others=()), *self.others]
+        )
 
     def by(self, method: RankingMethod | None) -> "UserSearch":
         """The same with another ranking method; None is that of the settings."""
@@ -170,7 +206,11 @@ class UserSearch:
             return self
         ranking = self.settings.ranking.model_copy(update={"method": method})
         settings = self.settings.model_copy(update={"ranking": ranking})
-        others = None if self.others is None else tuple(one.by(method) for one in self.others)
+        others = (
+            None
+            if self.others is None
+            else tuple(one.by(method) for one in self.others)
+        )
         return replace(self, settings=settings, others=others)
 
     def sought(
@@ -182,18 +222,24 @@ class UserSearch:
         past: bool = False,
         then: datetime | None = None,
     ) -> Sought:
-        """What to look for to find `k` hits; with `past` also among records that no longer hold."""
+        """What to look for to find `k` hits; with `past` also among records that no
+        longer hold.
+        """
         dense = max(self.settings.ranking.dense_candidates, k)
         words = max(self.settings.ranking.word_candidates, k)
         return Sought(query, vector, dense, words, dense if past else 0, then)
 
     def vector(self, query: str) -> Vector | None:
-        """The query's vector; None when the embedder fails or its size is wrong, which is noted."""
+        """The query's vector; None when the embedder fails or its size is wrong, which
+        is noted.
+        """
         dimension = self.room.check_embedder(self.embedder.name)
         return self._of_size(self.embedded(query), dimension)
 
     def embedded(self, query: str) -> Vector | None:
-        """The query's vector, not yet compared with the stored ones; None when that fails."""
+        """The query's vector, not yet compared with the stored ones; None when that
+        fails.
+        """
         try:
             with self.notes.stage("embed"):
                 return self.embedder.embed_query(query)
@@ -202,7 +248,9 @@ class UserSearch:
             return None
 
     def fitting(self, sought: Sought, state: State) -> Sought:
-        """The same without a vector of the wrong size; raises where the embedder is another one."""
+        """The same without a vector of the wrong size; raises where the embedder is
+        another one.
+        """
         self.room.check_made_by(state.embedder, self.embedder.name)
         return replace(sought, vector=self._of_size(sought.vector, state.dimension))
 
@@ -215,11 +263,15 @@ class UserSearch:
             self.notes.warn(error)
             return None
 
-    def near(self, connection: Connection, layer: str, vector: Vector | None, k: int) -> list[int]:
-        """The layer's items with the `k` nearest vectors: Chroma's, and those it does not have yet.
+    def near(
+        self, connection: Connection, layer: str, vector: Vector | None, k: int
+    ) -> list[int]:
+        """The layer's items with the `k` nearest vectors: Chroma's, and those it does
+        not have yet.
 
-        Without Chroma, or with few vectors, all are compared exactly: Chroma's search is
-        approximate. An embedded one without any vectors is not even opened, which takes a while.
+        Without Chroma, or with few vectors, all are compared exactly: Chroma's search
+        is approximate. An embedded one without any vectors is not even opened, which
+        takes a while.
         """
         if vector is None:
             return []
@@ -229,11 +281,17 @@ class UserSearch:
         return self._near(connection, layer, vector, k)
 
     def _near_within(
-        self, connection: Connection, layer: str, vector: Vector, k: int, meant: Select[Any]
+        self,
+        connection: Connection,
+        layer: str,
+        vector: Vector,
+        k: int,
+        meant: Select[Any],
     ) -> list[int]:
         """Of the items that a filter lets through; few are compared one by one.
 
-        Where they are many, the index is asked for more until enough of what it finds passes.
+        Where they are many, the index is asked for more until enough of what it finds
+        passes.
         """
         most = vector_rows.newest_vector(connection)
         if at_most(connection, meant, max(FEW, min(MOST_COMPARED, most // SHARE))):
@@ -249,7 +307,9 @@ class UserSearch:
         blocks = vector_rows.all_vectors(connection, layer)
         return [n for n in nearest(blocks, vector, None) if n in every][:k]
 
-    def _near(self, connection: Connection, layer: str, vector: Vector, k: int) -> list[int]:
+    def _near(
+        self, connection: Connection, layer: str, vector: Vector, k: int
+    ) -> list[int]:
         found = list[int]()
         exact: Iterable[VectorRows] = vector_rows.all_vectors(connection, layer)
         try:
@@ -261,16 +321,25 @@ class UserSearch:
                     exact = [vector_rows.waiting_vectors(connection, layer)]
         except IndexUnavailableError as error:
             self.notes.warn(error)
-        return [*vector_rows.items_of_vectors(connection, found), *nearest(exact, vector, k)]
+        return [
+            *vector_rows.items_of_vectors(connection, found),
+            *nearest(exact, vector, k),
+        ]
 
     def held(self, connection: Connection, state: State) -> HeldVectors | None:
-        """The vectors of messages, where they are too many to read each time and few enough."""
+        """The vectors of messages, where they are too many to read each time and few
+        enough.
+        """
         database = self.room.database.whole or self.room.database
         return held(database, connection, state, self.settings.ranking.dense_candidates)
 
 
 def telling(
-    words: WordTable, connection: Connection, query: str, newest: int, known: TermCounts | None
+    words: WordTable,
+    connection: Connection,
+    query: str,
+    newest: int,
+    known: TermCounts | None,
 ) -> tuple[list[str], TermCounts]:
     """The terms of a query that tell the rows of a table apart, and how rare they are.
 
@@ -281,8 +350,12 @@ def telling(
     return telling_terms(known.having, known.rows), known
 
 
-def nearest(blocks: Iterable[VectorRows], vector: Vector, depth: int | None) -> list[int]:
-    """The items with the nearest of these vectors, by exact comparison; None is all of them."""
+def nearest(
+    blocks: Iterable[VectorRows], vector: Vector, depth: int | None
+) -> list[int]:
+    """The items with the nearest of these vectors, by exact comparison; None is all of
+    them.
+    """
     best = best_cosines(blocks, vector)
     return sorted(best, key=lambda item: -best[item])[:depth]
 

@@ -1,9 +1,10 @@
 """Times as models write them, read into the time of an event.
 
-The prompt asks for ISO 8601 and an RFC 5545 rule such as `FREQ=WEEKLY;BYDAY=TU`. Other forms are
-read where they have one meaning ("every second Tuesday" may also be one Tuesday of each month);
-what cannot be read is refused with the form that is asked for. iCalendar's lines are read too, in
-one line or several: DTSTART gives the start, EXDATE the occurrences that are left out.
+The prompt asks for ISO 8601 and an RFC 5545 rule such as `FREQ=WEEKLY;BYDAY=TU`. Other
+forms are read where they have one meaning ("every second Tuesday" may also be one
+Tuesday of each month); what cannot be read is refused with the form that is asked for.
+iCalendar's lines are read too, in one line or several: DTSTART gives the start, EXDATE
+the occurrences that are left out.
 """
 
 import re
@@ -15,13 +16,25 @@ from typing import Any
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.schedule.recurrence_rules import read_rule
 from langmem_graph.schedule.time_phrases import only_time, take_clock
-from langmem_graph.schedule.times import EventTime, Granularity, first_span, occurrences, zone_of
+from langmem_graph.schedule.times import (
+    EventTime,
+    Granularity,
+    first_span,
+    occurrences,
+    zone_of,
+)
 
 NONE = ("", "none", "null", "n/a", "unknown", "once", "-")
 """What models write for "no time is known" and "it does not recur"."""
 _LINE = re.compile(r"(?:^|\s)(RRULE|DTSTART|EXDATE)((?:;[^:\s]*)?):", re.IGNORECASE)
 _ONE_TIME = re.compile(r"\d{4}-?\d\d-?\d\d(?:T[\d:]+Z?)?", re.IGNORECASE)
-_UNITS = {"hour": "HOURLY", "day": "DAILY", "week": "WEEKLY", "month": "MONTHLY", "year": "YEARLY"}
+_UNITS = {
+    "hour": "HOURLY",
+    "day": "DAILY",
+    "week": "WEEKLY",
+    "month": "MONTHLY",
+    "year": "YEARLY",
+}
 _ADVERBS = {period.lower(): period for period in _UNITS.values()} | {
     "fortnightly": "WEEKLY;INTERVAL=2",
     "annually": "YEARLY",
@@ -32,7 +45,8 @@ _WEEKDAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?s?"
 _DATE = r"\d\d?(?:st|nd|rd|th)?"
 _PHRASE = re.compile(
     rf"(?:(?P<adverb>{'|'.join(_ADVERBS)})|(?P<every>(?:once )?(?:every|each|an?|per))"
-    rf"(?: (?P<number>\d{{1,3}}|{'|'.join(_NUMBERS)}))?(?: (?P<unit>{'|'.join(_UNITS)})s?)?)?"
+    rf"(?: (?P<number>\d{{1,3}}|{'|'.join(_NUMBERS)}))?(?: "
+    rf"(?P<unit>{'|'.join(_UNITS)})s?)?)?"
     rf"(?:(?:^| )(?:on )?(?P<days>weekdays?|weekends?|{_WEEKDAY}(?: {_WEEKDAY})*))?"
     rf"(?: on (?:the )?(?P<dates>{_DATE}(?: {_DATE})*))?"
 )
@@ -55,7 +69,9 @@ class Recurrence:
 
 
 def read_recurrence(text: str) -> Recurrence | None:
-    """The recurrence that a model wrote, None for none; InvalidInputError for any other text."""
+    """The recurrence that a model wrote, None for none; InvalidInputError for any other
+    text.
+    """
     plain = " ".join(text.split())
     if plain.casefold() in NONE:
         return None
@@ -67,7 +83,9 @@ def read_recurrence(text: str) -> Recurrence | None:
 
 
 def recurrence_in_words(text: str) -> Recurrence | None:
-    """The recurrence of a phrase such as "every Tuesday at 18:00"; None where it is none."""
+    """The recurrence of a phrase such as "every Tuesday at 18:00"; None where it is
+    none.
+    """
     clock, rest = take_clock(text)
     rule = _rule_in_words(" ".join(re.sub(r"[,.&]|\b(?:and|at)\b", " ", rest).split()))
     return Recurrence(rule, clock) if rule else None
@@ -159,21 +177,23 @@ def written_event(
 ) -> EventTime:
     """The time that a model wrote.
 
-    A mere day, week (`2025-W23`), month or year is meant as a whole. What recurs may have no
-    `when`, or a mere time of day: it then begins on the first day that fits its rule, from the day
-    on which it was said. An end that is a mere day includes that day; one that lies behind the
-    second occurrence is the end of the series.
+    A mere day, week (`2025-W23`), month or year is meant as a whole. What recurs may
+    have no `when`, or a mere time of day: it then begins on the first day that fits its
+    rule, from the day on which it was said. An end that is a mere day includes that
+    day; one that lies behind the second occurrence is the end of the series.
 
     Args:
         when: when it starts, or an interval.
-        until: when it ends; may be empty, and is ignored where it is no time or before the start.
-        recurrence: an RFC 5545 rule, iCalendar's lines or an English phrase; may be empty.
+        until: when it ends; may be empty, and is ignored where it is no time or before
+            the start.
+        recurrence: an RFC 5545 rule, iCalendar's lines or an English phrase; may be
+            empty.
         zone: the zone of times without an offset; UTC for None.
         said_at: when it was said; dates without a year, and "tomorrow", need it.
 
     Raises:
-        InvalidInputError: `when` or `recurrence` cannot be read; the message says which, and gives
-            the form that is asked for.
+        InvalidInputError: `when` or `recurrence` cannot be read; the message says
+            which, and gives the form that is asked for.
     """
     zone_of(zone)
     repeated = read_recurrence(recurrence)
@@ -183,7 +203,9 @@ def written_event(
     if not start:
         repeated = _routine(when, repeated)
         start, zone = repeated.start, repeated.zone or zone
-    if repeated and (not start or (repeated.is_timed and _granularity_of(start) == "day")):
+    if repeated and (
+        not start or (repeated.is_timed and _granularity_of(start) == "day")
+    ):
         begin = date.fromisoformat(start) if start else today
         start = _first_time(repeated, begin, zone) if begin else ""
     try:
@@ -197,7 +219,8 @@ def written_event(
 
 
 def read_day(text: str, zone: str | None = None) -> datetime | None:
-    """The first moment, in UTC, of the day, month, year or time that a model wrote; else None.
+    """The first moment, in UTC, of the day, month, year or time that a model wrote;
+    else None.
 
     Args:
         text: "2025-09-14", "2025-09", "2025", "2025-09-14T18:30", "14 September 2025".
@@ -210,7 +233,9 @@ def read_day(text: str, zone: str | None = None) -> datetime | None:
 
 
 def _zone_apart(text: str, zone: str | None) -> tuple[str, str | None]:
-    """A text without the IANA name of a zone at its end, and that zone or else the given one."""
+    """A text without the IANA name of a zone at its end, and that zone or else the
+    given one.
+    """
     plain = " ".join(text.split())
     named = _ZONE.fullmatch(plain)
     try:
@@ -221,7 +246,9 @@ def _zone_apart(text: str, zone: str | None) -> tuple[str, str | None]:
 
 
 def _interval(text: str, today: date | None) -> tuple[str, str]:
-    """Start and end in ISO 8601; both empty for what is no time, the end for one moment or day."""
+    """Start and end in ISO 8601; both empty for what is no time, the end for one moment
+    or day.
+    """
     start, end = _moment(text, today)
     parts = _TO.split(text)
     if start or len(parts) != 2:
@@ -232,7 +259,9 @@ def _interval(text: str, today: date | None) -> tuple[str, str]:
 
 
 def _moment(text: str, today: date | None) -> tuple[str, str]:
-    """One day, time or longer unit in ISO 8601, and its end where the text gives a time for it."""
+    """One day, time or longer unit in ISO 8601, and its end where the text gives a time
+    for it.
+    """
     plain = text.strip(" ,.").upper()
     ranged = _RANGE.fullmatch(plain)
     is_range = ranged and ranged[1] < ranged[2]  # otherwise the second one is an offset
@@ -244,7 +273,9 @@ def _moment(text: str, today: date | None) -> tuple[str, str]:
 
 
 def _end(text: str, start: str) -> str:
-    """The end in ISO 8601; empty where it cannot be read. A mere time is one of the start's day."""
+    """The end in ISO 8601; empty where it cannot be read. A mere time is one of the
+    start's day.
+    """
     try:
         begin = datetime.fromisoformat(start)
     except ValueError:  # a month or a year, or no time at all
@@ -265,12 +296,18 @@ def _last_day(whole: str) -> str:
 
 
 def _granularity_of(when: str) -> Granularity:
-    """What a text names: a minute where it has a time of day, else a day or a longer unit."""
-    return next((unit for unit, form in _WHOLE.items() if re.fullmatch(form, when)), "minute")
+    """What a text names: a minute where it has a time of day, else a day or a longer
+    unit.
+    """
+    return next(
+        (unit for unit, form in _WHOLE.items() if re.fullmatch(form, when)), "minute"
+    )
 
 
 def _is_moment(text: str) -> bool:
-    """True for a date and time in ISO 8601, with an offset that exists or without one."""
+    """True for a date and time in ISO 8601, with an offset that exists or
+    without one.
+    """
     with suppress(ValueError):
         offset = datetime.fromisoformat(text).utcoffset()
         return offset is None or abs(offset) <= _LARGEST_OFFSET
@@ -284,12 +321,15 @@ def _once(start: str, until: str, zone: str | None) -> EventTime:
     once = EventTime(**fields)
     try:
         return EventTime(**fields, end=_last_moment(start, until)) if until else once
-    except (InvalidInputError, ValueError, OverflowError):  # no time, before the start, after 9999
+    # no time, before the start, after 9999
+    except (InvalidInputError, ValueError, OverflowError):
         return once
 
 
 def _last_moment(start: str, until: str) -> str | datetime | None:
-    """The end of a time of day: from 22:00 to 02:00 is on the next day. Other ends are whole."""
+    """The end of a time of day: from 22:00 to 02:00 is on the next day. Other ends are
+    whole.
+    """
     if _granularity_of(start) != "minute":
         return until
     first, last = datetime.fromisoformat(start), datetime.fromisoformat(until)
@@ -304,7 +344,11 @@ def _routine(when: str, repeated: Recurrence | None) -> Recurrence:
     if repeated and when.casefold() in NONE:
         return repeated
     if phrase := recurrence_in_words(when):
-        return replace(repeated, clock=phrase.clock or repeated.clock) if repeated else phrase
+        return (
+            replace(repeated, clock=phrase.clock or repeated.clock)
+            if repeated
+            else phrase
+        )
     clock, rest = take_clock(when)
     if repeated is None or clock is None or rest:
         raise _refusal(when)
@@ -325,8 +369,12 @@ def _first_time(repeated: Recurrence, begin: date, zone: str | None) -> str:
 
 
 def _recurring(once: EventTime, repeated: Recurrence) -> EventTime:
-    """The event with its rule; an end behind the second occurrence is the end of the series."""
-    fields: dict[str, Any] = {name: getattr(once, name) for name in ("time_zone", "granularity")}
+    """The event with its rule; an end behind the second occurrence is the end of the
+    series.
+    """
+    fields: dict[str, Any] = {
+        name: getattr(once, name) for name in ("time_zone", "granularity")
+    }
     fields |= {"start": once.start, "recurrence": repeated.rule}
     endless = EventTime(**fields)
     fields["skipped"] = repeated.skipped
@@ -340,7 +388,9 @@ def _recurring(once: EventTime, repeated: Recurrence) -> EventTime:
 
 
 def _ending(rule: str, last: datetime, event: EventTime) -> str:
-    """The rule with an end, where it has none; an end at midnight belongs to the day before."""
+    """The rule with an end, where it has none; an end at midnight belongs to the day
+    before.
+    """
     if "UNTIL=" in rule or "COUNT=" in rule:
         return rule
     wall = last.astimezone(zone_of(event.time_zone))
@@ -351,6 +401,7 @@ def _ending(rule: str, last: datetime, event: EventTime) -> str:
 
 def _refusal(when: str) -> InvalidInputError:
     return InvalidInputError(
-        f"when: {when[:200]!r} cannot be read. Give ISO 8601, such as 2026-03-05T18:30 or "
+        f"when: {when[:200]!r} cannot be read. Give ISO 8601, such as "
+        "2026-03-05T18:30 or "
         "2026-03-05, or an interval 2026-03-05/2026-03-08."
     )

@@ -1,7 +1,8 @@
 """All days and times of day that a text names, as candidates: rules that only ever add.
 
-Where `time_phrases` reads the one time that a request means, these leave the choice to somebody who
-understands the text: of "7 May" the dates before and after the day on which it was said.
+Where `time_phrases` reads the one time that a request means, these leave the choice to
+somebody who understands the text: of "7 May" the dates before and after the day on
+which it was said.
 """
 
 import re
@@ -14,7 +15,13 @@ from langmem_graph.schedule.worded_days import worded_days
 
 _DAY = timedelta(days=1)
 _WEEKDAY = re.compile(rf"\b(?:(last|next) )?({'|'.join(WEEKDAYS)})\b")
-_RELATIVE = {"day after tomorrow": 2, "tomorrow": 1, "today": 0, "tonight": 0, "yesterday": -1}
+_RELATIVE = {
+    "day after tomorrow": 2,
+    "tomorrow": 1,
+    "today": 0,
+    "tonight": 0,
+    "yesterday": -1,
+}
 _RELATIVE_DAY = re.compile(rf"\b({'|'.join(_RELATIVE)})\b")
 _DAY_OF_MONTH = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)\b")
 _DOTTED = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\d)")
@@ -23,19 +30,27 @@ _CLOCK = re.compile(
     r"(?<![\d.:,+-])(\d{1,2})(?:[:.h](\d\d))?(?::\d\d)?(?:\s?([ap])\.?m\b|\s?(uhr)\b|(?![\d.,:]))"
 )
 _MONTH = rf"(?P<month>{'|'.join(MONTHS)}|{'|'.join(name[:3] for name in MONTHS)})\b\.?"
-_ITEM = rf"(?:(?:{'|'.join(WEEKDAYS)}),? )?(?:the )?\d{{1,2}}(?:st|nd|rd|th|\.)?(?![\w:]|[.,]\d)"
+_ITEM = (
+    rf"(?:(?:{'|'.join(WEEKDAYS)}),? )?(?:the "
+    rf")?\d{{1,2}}(?:st|nd|rd|th|\.)?(?![\w:]|[.,]\d)"
+)
 _AND = r"(?:\s?[-–—&]\s?|,? (?:and|or|to|until|till|through|und|bis) )"
 _ITEMS = rf"(?P<items>{_ITEM}(?:, {_ITEM})*{_AND}{_ITEM})"
 _LISTED = [  # several days of one month: 23, 24 and 25 April
     re.compile(rf"(?<![\w.,:/+-]){_ITEMS} (?:of )?{_MONTH}(?:,? (?P<year>\d{{4}})\b)?"),
-    re.compile(rf"(?<!\d )(?<!\d\. )(?<!\w){_MONTH} {_ITEMS}(?:,? (?P<year>\d{{4}})\b)?"),
+    re.compile(
+        rf"(?<!\d )(?<!\d\. )(?<!\w){_MONTH} {_ITEMS}(?:,? (?P<year>\d{{4}})\b)?"
+    ),
 ]
 _ONLY_DAYS = re.compile(  # days without a month: Saturday 14, the 26th, 23 to 25
     rf"(?<![\w.,:/+-])(?:{_ITEMS}(?! ?[^\W\d_]|[ ]?[%€$£])"
-    rf"|(?P<one>(?:{'|'.join(WEEKDAYS)}),? (?:the )?\d{{1,2}}(?:st|nd|rd|th|\.)?(?![\w:]|[.,]\d)"
+    rf"|(?P<one>(?:{'|'.join(WEEKDAYS)}),? (?:the "
+    rf")?\d{{1,2}}(?:st|nd|rd|th|\.)?(?![\w:]|[.,]\d)"
     r"|\d{1,2}(?:st|nd|rd|th)\b))"
 )
-_PART = re.compile(rf"(?:(?P<weekday>{'|'.join(WEEKDAYS)}),? )?(?:the )?(?P<day>\d{{1,2}})")
+_PART = re.compile(
+    rf"(?:(?P<weekday>{'|'.join(WEEKDAYS)}),? )?(?:the )?(?P<day>\d{{1,2}})"
+)
 _NTH = re.compile(
     rf"\b(?:first|second|third|fourth|fifth|last) (?:{'|'.join(WEEKDAYS)}) (?:of|in) "
     rf"(?:{'|'.join(MONTHS)})(?: \d{{4}})?\b"
@@ -45,11 +60,15 @@ _CLOCK_WORDS = {"noon": time(12), "midday": time(12), "midnight": time(0)}
 
 
 def days_in(words: str, said: date | None) -> set[date]:
-    """The days that words name; with the day on which they were said, those without a year too."""
+    """The days that words name; with the day on which they were said, those without a
+    year too.
+    """
     lower = " ".join(words.casefold().split())
     parts = [(day.year, day.month, day.day) for day in split_days(lower)[0]]
     parts += [(int(y), int(m), int(d)) for d, m, y in _DOTTED.findall(lower)]
-    parts += [(int(y) if y else None, int(m), int(d)) for y, m, d in _CJK_DAY.findall(lower)]
+    parts += [
+        (int(y) if y else None, int(m), int(d)) for y, m, d in _CJK_DAY.findall(lower)
+    ]
     days = {one for y, m, d in parts if m and d for one in _dated(y, m, d, said)}
     if said is None:
         return days
@@ -61,14 +80,20 @@ def days_in(words: str, said: date | None) -> set[date]:
         later = (said.year + said.month // 12, said.month % 12 + 1)
         months = ((said.year, said.month), later)
         numbers = map(int, _DAY_OF_MONTH.findall(lower))
-        days |= {one for n in numbers for one in _existing((*month, n) for month in months)}
+        days |= {
+            one for n in numbers for one in _existing((*month, n) for month in months)
+        }
     return days
 
 
 def names_day(day: date, quotes: Sequence[tuple[str, date | None]]) -> bool:
-    """Whether words name a day among several, or its month in other words than its number."""
+    """Whether words name a day among several, or its month in other words than its
+    number.
+    """
     plain = [(" ".join(words.casefold().split()), said) for words, said in quotes]
-    months = {m.month for words, _ in quotes for m in months_in(words, date(2000, 7, 1))}
+    months = {
+        m.month for words, _ in quotes for m in months_in(words, date(2000, 7, 1))
+    }
     for words, said in plain:
         for pattern in _LISTED:
             for found in pattern.finditer(words):
@@ -76,12 +101,18 @@ def names_day(day: date, quotes: Sequence[tuple[str, date | None]]) -> bool:
                 dated = _dated(int(found["year"] or 0) or None, month, day.day, said)
                 if day in dated and _fits(found, day):
                     return True
-        if said is None or split_days(words)[0] or any(one.search(words) for one in _LISTED):
+        if (
+            said is None
+            or split_days(words)[0]
+            or any(one.search(words) for one in _LISTED)
+        ):
             continue
         near = [said + n * _DAY for n in range(62)] if not months else []
         meant = {one for month in months for one in _dated(None, month, day.day, said)}
         meant |= set([one for one in near if one.day == day.day][:1])
-        if day in meant and any(_fits(found, day) for found in _ONLY_DAYS.finditer(words)):
+        if day in meant and any(
+            _fits(found, day) for found in _ONLY_DAYS.finditer(words)
+        ):
             return True
     return False
 
@@ -94,7 +125,9 @@ def _fits(found: re.Match[str], day: date) -> bool:
 
 
 def months_in(words: str, said: date) -> Iterator[date]:
-    """The months that words name, as their first days: the nearest one without a year."""
+    """The months that words name, as their first days: the nearest one without
+    a year.
+    """
     for name, year in _CAPITAL_MONTH.findall(words):
         month = MONTHS.index(name.casefold()) + 1
         years = [int(year)] if year else [said.year - 1, said.year, said.year + 1]
@@ -102,23 +135,42 @@ def months_in(words: str, said: date) -> Iterator[date]:
 
 
 def weekdays_of_next_week(quotes: Sequence[tuple[str, date | None]]) -> set[date]:
-    """The days of next week whose weekdays are named, in the same words or in others."""
+    """The days of next week whose weekdays are named, in the same words or in
+    others.
+    """
     plain = [(words.casefold(), said) for words, said in quotes]
-    named = {WEEKDAYS.index(name) for words, _ in plain for _, name in _WEEKDAY.findall(words)}
-    named |= {n for n, name in enumerate(WEEKDAYS) for words, _ in plain if f"{name}s" in words}
-    weeks = [said for words, said in plain if said and re.search(r"\bnext week\b", words)]
+    named = {
+        WEEKDAYS.index(name)
+        for words, _ in plain
+        for _, name in _WEEKDAY.findall(words)
+    }
+    named |= {
+        n
+        for n, name in enumerate(WEEKDAYS)
+        for words, _ in plain
+        if f"{name}s" in words
+    }
+    weeks = [
+        said for words, said in plain if said and re.search(r"\bnext week\b", words)
+    ]
     return {one + (7 - one.weekday() + n) * _DAY for one in weeks for n in named}
 
 
 def _dated(year: int | None, month: int, day: int, said: date | None) -> set[date]:
-    """A date in full; without its year, the ones before and after the day on which it was said."""
+    """A date in full; without its year, the ones before and after the day on which it
+    was said.
+    """
     if year:
         return {*_existing([(year, month, day)])}
     if said is None:
         return set()
-    years = range(max(1, said.year - 8), min(9999, said.year + 8) + 1)  # for the 29th of February
+    # for the 29th of February
+    years = range(max(1, said.year - 8), min(9999, said.year + 8) + 1)
     every = _existing((one, month, day) for one in years)
-    return {*[one for one in every if one <= said][-1:], *[one for one in every if one >= said][:1]}
+    return {
+        *[one for one in every if one <= said][-1:],
+        *[one for one in every if one >= said][:1],
+    }
 
 
 def _existing(parts: Iterable[tuple[int, int, int]]) -> list[date]:
@@ -141,7 +193,11 @@ def _weekdays(which: str, weekday: int, said: date) -> set[date]:
 def times_in(words: str) -> set[time]:
     """The times of day that words name."""
     lower = words.casefold()
-    named = {clock for word, clock in _CLOCK_WORDS.items() if re.search(rf"\b{word}\b", lower)}
+    named = {
+        clock
+        for word, clock in _CLOCK_WORDS.items()
+        if re.search(rf"\b{word}\b", lower)
+    }
     for hour, minute, half, german in _CLOCK.findall(lower):
         number = int(hour) % 12 + 12 * (half == "p") if half else int(hour)
         if (minute or half or german) and number < 24 and int(minute or 0) < 60:

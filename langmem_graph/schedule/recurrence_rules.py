@@ -1,7 +1,8 @@
-"""Recurrence rules (RFC 5545, `FREQ=WEEKLY;BYDAY=MO,WE`), checked before dateutil expands them.
+"""Recurrence rules (RFC 5545, `FREQ=WEEKLY;BYDAY=MO,WE`), checked before dateutil
+expands them.
 
-A rule comes from a model, and dateutil accepts rules that run for ever (`INTERVAL=0`) or search
-eight thousand years for a 30th of February. So each part is checked first.
+A rule comes from a model, and dateutil accepts rules that run for ever (`INTERVAL=0`)
+or search eight thousand years for a 30th of February. So each part is checked first.
 """
 
 import re
@@ -39,7 +40,9 @@ _HOURLY_PARTS = {"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", "BYHOUR"
 
 
 def read_rule(text: str, first: datetime, zone: tzinfo) -> rrule:
-    """The rule over wall-clock times from `first` on; InvalidInputError says why it is none."""
+    """The rule over wall-clock times from `first` on; InvalidInputError says why it is
+    none.
+    """
     parts = _parts(text)
     try:
         rule = _rule(parts, first, zone)
@@ -51,14 +54,20 @@ def read_rule(text: str, first: datetime, zone: tzinfo) -> rrule:
     return rule
 
 
-def starts_from(text: str, first: datetime, zone: tzinfo, since: datetime) -> Iterator[datetime]:
+def starts_from(
+    text: str, first: datetime, zone: tzinfo, since: datetime
+) -> Iterator[datetime]:
     """The wall-clock times of a checked rule, from `since` on."""
     parts = _parts(text)
-    return iter(_rule(parts, _start_near(parts, first, since), zone).xafter(since, inc=True))
+    return iter(
+        _rule(parts, _start_near(parts, first, since), zone).xafter(since, inc=True)
+    )
 
 
 def _rule(parts: Mapping[str, str], first: datetime, zone: tzinfo) -> rrule:
-    plain = ";".join(f"{name}={value}" for name, value in parts.items() if name != "UNTIL")
+    plain = ";".join(
+        f"{name}={value}" for name, value in parts.items() if name != "UNTIL"
+    )
     rule = rrulestr(plain, dtstart=first)
     assert isinstance(rule, rrule)
     until = parts.get("UNTIL")
@@ -66,7 +75,9 @@ def _rule(parts: Mapping[str, str], first: datetime, zone: tzinfo) -> rrule:
 
 
 def _start_near(parts: Mapping[str, str], first: datetime, since: datetime) -> datetime:
-    """A start shortly before `since` with the same times after it: dateutil searches linearly."""
+    """A start shortly before `since` with the same times after it: dateutil searches
+    linearly.
+    """
     period = _PERIODS.get(parts["FREQ"])
     if period is None or "COUNT" in parts:
         return first

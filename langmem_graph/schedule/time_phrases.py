@@ -15,11 +15,13 @@ from langmem_graph.schedule.times import EventTime, zone_of
 
 LONGEST = 500  # characters; a longer request is not searched for a time
 _DAY = timedelta(days=1)
-_NEAR = timedelta(days=183)  # a day that is named without its year lies within this time
+# a day that is named without its year lies within this time
+_NEAR = timedelta(days=183)
 _TALKED_ABOUT = range(-3, 15)  # days after an event on which people talk about it
 MONTHS = (
-    "january february march april may june july august september october november december".split()
-)
+    "january february march april may june july august september october "
+    "november december"
+).split()
 _MONTHS = {name: number for number, name in enumerate(MONTHS, 1)}
 _FULL = "|".join(MONTHS)
 _ANY = rf"(?P<month>{_FULL}|sept|{'|'.join(name[:3] for name in MONTHS)})\.?"
@@ -42,7 +44,9 @@ _TO = r"\s*(?:-|–|—|to|until|till)\s*"
 _PLAIN_STAMP = r"\b\d{4}-\d\d-\d\dt\d\d:\d\d(?::\d\d)?"
 _OFFSET = r"(?:z|[+-](?:0\d|1[0-4]):?\d\d)"
 _STAMP = re.compile(rf"{_PLAIN_STAMP}{_OFFSET}(?![\w:])")
-_STAMPS = re.compile(rf"({_PLAIN_STAMP}{_OFFSET}?){_TO}({_PLAIN_STAMP}{_OFFSET}?)(?![\w:])")
+_STAMPS = re.compile(
+    rf"({_PLAIN_STAMP}{_OFFSET}?){_TO}({_PLAIN_STAMP}{_OFFSET}?)(?![\w:])"
+)
 WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _RELATIVE = {"day after tomorrow": 2, "tomorrow": 1, "today": 0, "tonight": 0}
 _DAY_WORDS = re.compile(rf"\b(?:the )?({'|'.join([*_RELATIVE, *WEEKDAYS])})\b(?!'s)")
@@ -54,16 +58,28 @@ _OTHER_ZONE = re.compile(
     r"\s?\(?(?:[ecmp][sd]?t|ak[sd]t|hst|[bij]st|wes?t|ces?t|ees?t|msk|kst|sgt|hkt|a[ec][sd]t|awst|"
     r"nz[sd]t|[a-z]+/[a-z_]+|(?!(?:my|our|local) )(?:[\w']+ ){1,3}time)\b"
 )
-"""What makes the time of day before it one of another zone; which zone, rules cannot tell."""
-_COUNTS = {"a": 1.0, "an": 1.0, "half an": 0.5, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0}
+"""What makes the time of day before it one of another zone; which zone, rules cannot
+tell.
+"""
+_COUNTS = {
+    "a": 1.0,
+    "an": 1.0,
+    "half an": 0.5,
+    "one": 1.0,
+    "two": 2.0,
+    "three": 3.0,
+    "four": 4.0,
+}
 _LENGTH = re.compile(
-    rf"\b(?:for )?(half an|\d{{1,5}}(?:\.\d)?|{'|'.join(_COUNTS)})[ -]?(h|hr|hour|min|minute)s?\b"
+    rf"\b(?:for )?(half an|\d{{1,5}}(?:\.\d)?|{'|'.join(_COUNTS)})[ "
+    r"-]?(h|hr|hour|min|minute)s?\b"
 )
 _AMBIGUOUS = re.compile(
     r"\b(?:next|last|past|every|each|other|following|previous|before|after|by|until|till|since|than|"
     r"early|earlier|later|first|second|third|fourth|fifth|weeks?|weekdays?|weekends?|months?|daily|"
     r"weekly|monthly|yearly|midnight|instead|except|not|never|cancel\w*|mov(?:e|ed|ing)|"
-    r"re-?schedul\w*|postpon\w*|shift\w*|push\w*|swap\w*|skip\w*|call off|did|was|were|had|said|"
+    r"re-?schedul\w*|postpon\w*|shift\w*|push\w*|swap\w*|skip\w*|call "
+    r"off|did|was|were|had|said|"
     r"told|ago|yesterday|\d+(?:st|nd|rd|th)|in \w+ (?:hours?|minutes?))\b|n't\b"
 )
 """Words that change the meaning of a day or time beside them."""
@@ -93,8 +109,12 @@ def split_days(query: str) -> tuple[list[NamedDay], str]:
     return days, rest
 
 
-def _named(year: str | None = None, month: str | None = None, day: str | None = None) -> NamedDay:
-    numbers = [int(_MONTHS.get(part, part)) if part else None for part in (year, month, day)]
+def _named(
+    year: str | None = None, month: str | None = None, day: str | None = None
+) -> NamedDay:
+    numbers = [
+        int(_MONTHS.get(part, part)) if part else None for part in (year, month, day)
+    ]
     return NamedDay(*numbers)
 
 
@@ -120,13 +140,18 @@ def _fit(named: NamedDay, said: date) -> float:
     return 0.25 if (said.year, said.month) == (meant.year, meant.month) else 0.0
 
 
-def spoken_time(request: str, now: datetime, zone: str | None = None) -> EventTime | None:
-    """The time to come that a request names, read in a zone; None for none, or several readings."""
+def spoken_time(
+    request: str, now: datetime, zone: str | None = None
+) -> EventTime | None:
+    """The time to come that a request names, read in a zone; None for none, or several
+    readings.
+    """
     if len(request) > LONGEST:
         return None
     try:
         event = _proposed(request, now.astimezone(zone_of(zone)), zone)
-    except (InvalidInputError, ValueError, OverflowError, TypeError):  # 31st of June, after 9999 …
+    # 31st of June, after 9999 …
+    except (InvalidInputError, ValueError, OverflowError, TypeError):
         return None
     return event if event and event.start > to_utc(now) else None
 
@@ -150,7 +175,9 @@ def _proposed(request: str, now: datetime, zone: str | None) -> EventTime | None
 
 
 def _parts(text: str) -> tuple[list[NamedDay], set[str], list[re.Match[str]], str]:
-    """The dates, the words for days and the times of day in a text, and its other words."""
+    """The dates, the words for days and the times of day in a text, and its other
+    words.
+    """
     words = " ".join(text.lower().replace("\u2019", "'").split())
     words = re.sub(r"(?<=\d)t(?=\d)", " ", _STAMP.sub(_in_utc, words))
     named, rest = split_days(re.sub(r"\bnoon\b", "12:00", words))
@@ -190,7 +217,9 @@ def _is_clock(match: re.Match[str]) -> bool:
 def _is_half_unclear(clock: re.Match[str]) -> bool:
     """True for a 3:30 that may be in the morning or in the afternoon."""
     hours = [hour for hour in (clock[1], clock[4]) if hour]
-    plain = clock[3] or clock[6] or any(len(hour) == 2 and hour > "12" for hour in hours)
+    plain = (
+        clock[3] or clock[6] or any(len(hour) == 2 and hour > "12" for hour in hours)
+    )
     return len(clock[1]) == 1 and not plain
 
 
@@ -202,7 +231,10 @@ def _between(clock: re.Match[str]) -> tuple[time, time | None]:
     end = _time(last_hour, last_minute, last_half)
     if last_half is None or half is not None or int(hour) > 12:
         return _time(hour, minute, half), end
-    same, other = _time(hour, minute, last_half), _time(hour, minute, "pa"[last_half == "p"])
+    same, other = (
+        _time(hour, minute, last_half),
+        _time(hour, minute, "pa"[last_half == "p"]),
+    )
     return (same if same < end else other), end
 
 
@@ -220,20 +252,25 @@ def _day(named: Sequence[NamedDay], words: set[str], today: date) -> date | None
     weekdays = {WEEKDAYS.index(word) for word in words if word in WEEKDAYS}
     if not days and len(weekdays) == 1:
         ahead = (min(weekdays) - today.weekday()) % 7
-        days = {today + ahead * _DAY if ahead else None}  # today's weekday: today, or in a week
+        # today's weekday: today, or in a week
+        days = {today + ahead * _DAY if ahead else None}
     day = next(iter(days)) if len(days) == 1 else None
     return day if day and weekdays <= {day.weekday()} else None
 
 
 def only_time(text: str, today: date | None) -> tuple[str, str] | None:
-    """Start and end (or "") in ISO 8601 of the one time that is all a text names, else None.
+    """Start and end (or "") in ISO 8601 of the one time that is all a text names, else
+    None.
 
     Args:
-        text: "3 February 2026 9:15", "Tuesday, 3 February", "tomorrow 9-10 am", "March 2026".
+        text: "3 February 2026 9:15", "Tuesday, 3 February", "tomorrow 9-10 am", "March
+            2026".
         today: when it was written; without it, a day counts only with its year.
     """
     named, days, clocks, rest = _parts(text)
-    if len(clocks) > 1 or re.search(r"[^\W_]", re.sub(r"\b(?:on|the|of|at)\b", " ", rest)):
+    if len(clocks) > 1 or re.search(
+        r"[^\W_]", re.sub(r"\b(?:on|the|of|at)\b", " ", rest)
+    ):
         return None
     whole = _day_or_month(named, days, today)
     if whole is None or not clocks:
@@ -242,7 +279,9 @@ def only_time(text: str, today: date | None) -> tuple[str, str] | None:
     return (f"{start}Z", end and f"{end}Z") if clocks[0][7] else (start, end)
 
 
-def _day_or_month(named: list[NamedDay], days: set[str], today: date | None) -> str | None:
+def _day_or_month(
+    named: list[NamedDay], days: set[str], today: date | None
+) -> str | None:
     one = named[0] if len(named) == 1 and not days else None
     if one and one.year and one.month and one.day is None:
         return f"{one.year:04}-{one.month:02}"
@@ -253,7 +292,9 @@ def _day_or_month(named: list[NamedDay], days: set[str], today: date | None) -> 
 
 
 def take_clock(text: str) -> tuple[time | None, str]:
-    """The one time of day in a text, and its other words; None for no time, or several."""
+    """The one time of day in a text, and its other words; None for no time, or
+    several.
+    """
     words = re.sub(r"\bnoon\b", "12:00", " ".join(text.lower().split()))
     clocks, rest = _taken(_CLOCKS, words, _is_clock)
     if len(clocks) != 1 or clocks[0][4]:

@@ -1,7 +1,8 @@
-"""The time of an event, its occurrences, overlaps of events, and how a record keeps its time.
+"""The time of an event, its occurrences, overlaps of events, and how a record keeps its
+time.
 
-An event happens once or recurs. Recurrence follows the wall clock of the event's zone: a meeting at
-nine stays at nine when the clocks change. All results are in UTC.
+An event happens once or recurs. Recurrence follows the wall clock of the event's zone:
+a meeting at nine stays at nine when the clocks change. All results are in UTC.
 """
 
 import re
@@ -50,29 +51,38 @@ _LAST = datetime(_YEARS[-1], 12, 31, tzinfo=UTC)
 class EventTime(BaseModel, frozen=True, extra="forbid"):
     """When something happens.
 
-    Times without an offset are wall-clock times of `time_zone` (UTC without one); they are kept in
-    UTC. With a granularity of a day or more, `start` and `end` name whole days, weeks, months
-    or years, and `end` is the last of them.
+    Times without an offset are wall-clock times of `time_zone` (UTC without one); they
+    are kept in UTC. With a granularity of a day or more, `start` and `end` name whole
+    days, weeks, months or years, and `end` is the last of them.
 
     Raises:
-        InvalidInputError: for an unknown zone, an unusable rule, or an end before the start.
+        InvalidInputError: for an unknown zone, an unusable rule, or an end before the
+            start.
     """
 
     time_zone: str | None = None
-    """An IANA name, `Europe/Madrid`. It is the first field, as the times are parsed in it."""
+    """An IANA name, `Europe/Madrid`. It is the first field, as the times are parsed in
+    it.
+    """
     start: datetime
     end: datetime | None = None
     granularity: Granularity = "minute"
     recurrence: str | None = None
-    """An RFC 5545 rule, `FREQ=WEEKLY;BYDAY=MO`. The start counts where it fits the rule."""
+    """An RFC 5545 rule, `FREQ=WEEKLY;BYDAY=MO`. The start counts where it fits the
+    rule.
+    """
     skipped: Annotated[tuple[datetime | date, ...], Field(max_length=MOST_SKIPPED)] = ()
-    """Occurrences that are left out: their starts in UTC, or whole days of the event's zone."""
+    """Occurrences that are left out: their starts in UTC, or whole days of the event's
+    zone.
+    """
 
     def __init__(self, /, **fields: Any) -> None:
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise InvalidInputError(f"Not the time of an event: {explain(error)}") from error
+            raise InvalidInputError(
+                f"Not the time of an event: {explain(error)}"
+            ) from error
 
     @field_validator("time_zone")
     @classmethod
@@ -99,15 +109,20 @@ class EventTime(BaseModel, frozen=True, extra="forbid"):
         return [_day_or_moment(one, zone) for one in value]
 
     @model_serializer(mode="wrap")
-    def _without_empty_list(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_empty_list(
+        self, serialize: SerializerFunctionWrapHandler
+    ) -> dict[str, Any]:
         fields: dict[str, Any] = serialize(self)
-        return {name: value for name, value in fields.items() if name != "skipped" or value}
+        return {
+            name: value for name, value in fields.items() if name != "skipped" or value
+        }
 
     @model_validator(mode="after")
     def _consistent(self) -> "EventTime":
         if self.end is not None and self.end < self.start:
             raise InvalidInputError(
-                f"the end {self.end.isoformat()} is before the start {self.start.isoformat()}; "
+                f"the end {self.end.isoformat()} is before the start "
+                f"{self.start.isoformat()}; "
                 "what ends after midnight ends on the next day"
             )
         if self.recurrence is not None:
@@ -120,14 +135,20 @@ class EventTime(BaseModel, frozen=True, extra="forbid"):
         return self
 
 
-def event_in(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
-    """The time that a record keeps, a mere wall-clock time in `zone`; None for none of use."""
+def event_in(
+    kept: Mapping[str, Any] | None, zone: str | None = None
+) -> EventTime | None:
+    """The time that a record keeps, a mere wall-clock time in `zone`; None for none of
+    use.
+    """
     with suppress(InvalidInputError):
         return checked_event(kept, zone)
     return None
 
 
-def checked_event(kept: Mapping[str, Any] | None, zone: str | None = None) -> EventTime | None:
+def checked_event(
+    kept: Mapping[str, Any] | None, zone: str | None = None
+) -> EventTime | None:
     """As `event_in`, but with an InvalidInputError for a time that cannot be used."""
     fields = dict(kept or {})
     if not fields:
@@ -138,20 +159,29 @@ def checked_event(kept: Mapping[str, Any] | None, zone: str | None = None) -> Ev
 
 
 def time_key(facet: object, kept: Mapping[str, Any] | None) -> str:
-    """The part of a schedule item's identity that is its time; empty for all other records."""
+    """The part of a schedule item's identity that is its time; empty for all other
+    records.
+    """
     event = event_in(kept) if facet == "schedule" else None
-    return f"{event.start.isoformat()} {event.recurrence or ''}".rstrip() if event else ""
+    return (
+        f"{event.start.isoformat()} {event.recurrence or ''}".rstrip() if event else ""
+    )
 
 
 def zone_of(name: str | None) -> tzinfo:
-    """The time zone of an IANA name, UTC for None; InvalidInputError for an unknown name."""
+    """The time zone of an IANA name, UTC for None; InvalidInputError for an unknown
+    name.
+    """
     if name is None:
         return UTC
     try:
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:  # unknown, a path, a folder such as "Europe"
+    # unknown, a path, a folder such as "Europe"
+    except (KeyError, ValueError, OSError) as error:
         raise InvalidInputError(
-            f"Unknown time zone {name!r}. Give an IANA name such as 'Europe/Madrid', or none."
+            f"Unknown time zone {name!r}. Give an IANA name such as "
+            "'Europe/Madrid', "
+            "or none."
         ) from error
 
 
@@ -163,7 +193,8 @@ def occurrences(
     *,
     default_minutes: int = EVENT_MINUTES,
 ) -> list[Span]:
-    """The first `limit` occurrences, but skipped ones, that touch the time from `begin` to `end`.
+    """The first `limit` occurrences, but skipped ones, that touch the time from `begin`
+    to `end`.
 
     An event that has a time of day and no end lasts `default_minutes`.
     """
@@ -171,9 +202,12 @@ def occurrences(
     if since >= until:
         return []
     spans = _spans(event, since, timedelta(minutes=default_minutes))
-    # When clocks are set forward, neighbours can change places, but not over more than a day.
+    # When clocks are set forward, neighbours can change places, but not over more than
+    # a day.
     near = takewhile(lambda span: span[0] - until < _DAY, spans)
-    inside = (span for span in _kept(event, near) if span[0] < until and span[1] > since)
+    inside = (
+        span for span in _kept(event, near) if span[0] < until and span[1] > since
+    )
     return sorted(islice(_distinct(inside), max(0, limit)))
 
 
@@ -183,14 +217,24 @@ def _kept(event: EventTime, spans: Iterable[Span]) -> Iterator[Span]:
     moments = {one for one in event.skipped if isinstance(one, datetime)}
     days = {one for one in event.skipped if not isinstance(one, datetime)}
     if event.granularity == "minute":
-        return (s for s in spans if s[0] not in moments and _wall(s[0], zone).date() not in days)
+        return (
+            s
+            for s in spans
+            if s[0] not in moments and _wall(s[0], zone).date() not in days
+        )
     days |= {_wall(moment, zone).date() for moment in moments}
     edges = ((span, [_wall(moment, zone).date() for moment in span]) for span in spans)
-    return (span for span, (first, end) in edges if not any(first <= day < end for day in days))
+    return (
+        span
+        for span, (first, end) in edges
+        if not any(first <= day < end for day in days)
+    )
 
 
 def _distinct(spans: Iterable[Span]) -> Iterator[Span]:
-    """Each span once: two occurrences within a whole-day event's day are the same span."""
+    """Each span once: two occurrences within a whole-day event's day are the
+    same span.
+    """
     seen: set[Span] = set()
     for span in spans:
         if span not in seen:
@@ -203,19 +247,27 @@ def first_span(event: EventTime, *, default_minutes: int = EVENT_MINUTES) -> Spa
     return next(_spans(event, event.start, timedelta(minutes=default_minutes)))
 
 
-def ends_at(event: EventTime, *, default_minutes: int = EVENT_MINUTES) -> datetime | None:
+def ends_at(
+    event: EventTime, *, default_minutes: int = EVENT_MINUTES
+) -> datetime | None:
     """When the event is over; None for a recurring one."""
-    return None if event.recurrence else first_span(event, default_minutes=default_minutes)[1]
+    return (
+        None
+        if event.recurrence
+        else first_span(event, default_minutes=default_minutes)[1]
+    )
 
 
 def meetings(one: Iterable[Span], other: Iterable[Span]) -> Iterator[tuple[Span, Span]]:
     """The pairs of spans that overlap, of two lists that are sorted by start.
 
-    Spans that only touch do not overlap. A sweep over both lists compares each span with those of
-    the other list that have not ended when it begins.
+    Spans that only touch do not overlap. A sweep over both lists compares each span
+    with those of the other list that have not ended when it begins.
     """
     running: tuple[list[Span], list[Span]] = ([], [])
-    sides = [[(span, side) for span in spans] for side, spans in enumerate((one, other))]
+    sides = [
+        [(span, side) for span in spans] for side, spans in enumerate((one, other))
+    ]
     for span, side in merge(*sides):
         others = running[1 - side]
         others[:] = [earlier for earlier in others if earlier[1] > span[0]]
@@ -229,7 +281,8 @@ def _spans(event: EventTime, since: datetime, default: timedelta) -> Iterator[Sp
     zone = zone_of(event.time_zone)
     length = (event.end or event.start) - event.start
     begin = max(since, event.start)
-    reach = min(max(length, default), begin - _FIRST)  # nothing begins before the first year
+    # nothing begins before the first year
+    reach = min(max(length, default), begin - _FIRST)
     for wall in _starts(event, begin - reach, zone):
         if event.granularity != "minute":
             yield _whole(wall, event, zone)
@@ -240,11 +293,14 @@ def _spans(event: EventTime, since: datetime, default: timedelta) -> Iterator[Sp
 
 
 def _starts(event: EventTime, since: datetime, zone: tzinfo) -> Iterator[datetime]:
-    """The start, or a recurring event's starts from well before `since` on, in wall-clock time."""
+    """The start, or a recurring event's starts from well before `since` on, in
+    wall-clock time.
+    """
     first = _wall(event.start, zone)
     if event.recurrence is None:
         return iter([first])
-    # Clock changes move a time by hours; a whole year begins up to a year before the time given.
+    # Clock changes move a time by hours; a whole year begins up to a year before the
+    # time given.
     margin = 2 * _DAY if event.granularity == "minute" else _LONGEST_RECURRING
     ahead = since - event.start - margin
     return starts_from(event.recurrence, first, zone, first + max(ahead, timedelta()))
@@ -266,18 +322,25 @@ def _whole(wall: datetime, event: EventTime, zone: tzinfo) -> Span:
     last = _wall(event.end, zone) if event.end else start
     length = relativedelta(_floor(last, unit), _floor(start, unit))
     first = _floor(wall, unit)
-    return _utc_of(first, zone), _utc_of(_floor(first + length, unit) + _UNITS[unit], zone)
+    return _utc_of(first, zone), _utc_of(
+        _floor(first + length, unit) + _UNITS[unit], zone
+    )
 
 
 def _is_wall_clock(start: object) -> bool:
     try:
-        return isinstance(start, str) and datetime.fromisoformat(start.strip()).tzinfo is None
+        return (
+            isinstance(start, str)
+            and datetime.fromisoformat(start.strip()).tzinfo is None
+        )
     except ValueError:  # a month or a year, or no time at all
         return True
 
 
 def with_weekday(day: date) -> str:
-    """A date with its weekday in English, whatever the process's locale is: `Fri 2026-03-27`."""
+    """A date with its weekday in English, whatever the process's locale is: `Fri
+    2026-03-27`.
+    """
     return f"{_WEEKDAYS[day.weekday()]} {day:%Y-%m-%d}"
 
 
@@ -303,7 +366,9 @@ def _wall(moment: datetime, zone: tzinfo) -> datetime:
 
 
 def _utc_of(wall: datetime, zone: tzinfo) -> datetime:
-    """In UTC; a time that the clocks skip is later by as much as they are set forward."""
+    """In UTC; a time that the clocks skip is later by as much as they are set
+    forward.
+    """
     return wall.replace(tzinfo=zone).astimezone(UTC)
 
 
@@ -319,8 +384,12 @@ def _day_or_moment(value: object, zone: tzinfo) -> datetime | date:
 def _moment(value: object, zone: tzinfo) -> datetime:
     """A time in UTC; `2025`, `2025-05` and `2025-05-03` are their first moments."""
     if isinstance(value, str):
-        padded = value.strip() + "-01" * (value.count("-") == 1 and len(value.strip()) == 7)
-        value = datetime.fromisoformat(padded + "-01-01" * bool(re.fullmatch(r"\d{4}", padded)))
+        padded = value.strip() + "-01" * (
+            value.count("-") == 1 and len(value.strip()) == 7
+        )
+        value = datetime.fromisoformat(
+            padded + "-01-01" * bool(re.fullmatch(r"\d{4}", padded))
+        )
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time.min)
     if isinstance(value, datetime) and value.tzinfo is None:

@@ -1,7 +1,9 @@
-"""Days that a text names in words, read on the day it was said; English rules that only add.
+"""Days that a text names in words, read on the day it was said; English rules that only
+add.
 
-`worded_days` reads more, and more loosely, than `time_phrases`: what it finds is compared with
-other days, never taken for the time of a record. Where words can mean two days, both are found.
+`worded_days` reads more, and more loosely, than `time_phrases`: what it finds is
+compared with other days, never taken for the time of a record. Where words can mean two
+days, both are found.
 """
 
 import re
@@ -19,30 +21,50 @@ LONGEST_SPAN = 62  # days of one span that are compared; ours
 _DAY = timedelta(days=1)
 _DAYS = "|".join(WEEKDAYS)
 _WEEKDAY = rf"(?P<weekday>{_DAYS})"
-_COUNTS = "a:1 an:1 one:1 two:2 three:3 four:4 five:5 six:6 seven:7 eight:8 nine:9 ten:10 twelve:12"
-_NUMBERS = {name: int(number) for name, number in (pair.split(":") for pair in _COUNTS.split())}
+_COUNTS = (
+    "a:1 an:1 one:1 two:2 three:3 four:4 five:5 six:6 seven:7 eight:8 nine:9 "
+    "ten:10 twelve:12"
+)
+_NUMBERS = {
+    name: int(number) for name, number in (pair.split(":") for pair in _COUNTS.split())
+}
 _AHEAD = re.compile(
     rf"\b(?P<within>in )?(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)}) "
-    r"(?P<unit>day|week|fortnight|month|year)s?\b(?: (?P<from>ago|from (?:now|today))\b)?"
+    r"(?P<unit>day|week|fortnight|month|year)s?\b(?: (?P<from>ago|from "
+    r"(?:now|today))\b)?"
 )
-_RELATIVE = {"today|tonight": 0, "(?<!after )tomorrow": 1, "day after tomorrow": 2, "yesterday": -1}
+_RELATIVE = {
+    "today|tonight": 0,
+    "(?<!after )tomorrow": 1,
+    "day after tomorrow": 2,
+    "yesterday": -1,
+}
 _ORDINALS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
-_MONTH = rf"(?P<month>(?:the |this |next )?month|{'|'.join(MONTHS)})(?: (?P<year>\d{{4}}))?"
+_MONTH = (
+    rf"(?P<month>(?:the |this |next )?month|{'|'.join(MONTHS)})(?: (?P<year>\d{{4}}))?"
+)
 _ORDINAL = rf"(?P<nth>{'|'.join(_ORDINALS)})"
 _TO = r"(?:\s*[-–—]\s*| (?:to|until|till|through|and) )(?:the )?"
 _SAME_MONTH = re.compile(
     rf"\b(\d{{1,2}})(?:st|nd|rd|th)?{_TO}(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? "
     rf"({'|'.join(MONTHS)})\b"
 )
-_NUMERIC = r"\b\d{1,2}(?:/\d{1,2}(?:/\d{2}(?:\d\d)?)?|\.\d{1,2}\.(?:\d{2}(?:\d\d)?)?)(?![\w/])"
+_NUMERIC = (
+    r"\b\d{1,2}(?:/\d{1,2}(?:/\d{2}(?:\d\d)?)?|\.\d{1,2}\.(?:\d{2}(?:\d\d)?)?)(?![\w/])"
+)
 _FEASTS = {
-    r"christmas eve": (12, 24), r"christmas(?: day)?(?! eve)": (12, 25), r"boxing day": (12, 26),
+    r"christmas eve": (12, 24), r"christmas(?: day)?(?! eve)": (12, 25),
+    r"boxing day": (12, 26),
     r"new year'?s eve|hogmanay|silvester": (12, 31), r"new year'?s day": (1, 1),
     r"hallowe'?en": (10, 31), r"valentine'?s(?: day)?": (2, 14),
 }  # fmt: skip
 _EASTER = {r"good friday": -2, r"easter(?: sunday)?(?! monday)": 0, r"easter monday": 1}
-_WEEKLY = re.compile(rf"\b(?:every|each) (?:other |second )?({_DAYS})\b|\b({_DAYS})s\b(?!')")
-_YEARLY = re.compile(r"\b(?:birthday|anniversary|(?:every|each) year|annual(?:ly)?|yearly)\b")
+_WEEKLY = re.compile(
+    rf"\b(?:every|each) (?:other |second )?({_DAYS})\b|\b({_DAYS})s\b(?!')"
+)
+_YEARLY = re.compile(
+    r"\b(?:birthday|anniversary|(?:every|each) year|annual(?:ly)?|yearly)\b"
+)
 
 
 def worded_days(text: str, said: date, asked: Collection[date] = ()) -> set[date]:
@@ -55,7 +77,9 @@ def worded_days(text: str, said: date, asked: Collection[date] = ()) -> set[date
     for rule in (_dates, _relative, _weekdays, _of_month, _feasts):
         with suppress(ValueError, OverflowError):  # the 31st of June, after 9999
             found |= set(rule(words, said))
-    weekly = {WEEKDAYS.index(every or plural) for every, plural in _WEEKLY.findall(words)}
+    weekly = {
+        WEEKDAYS.index(every or plural) for every, plural in _WEEKLY.findall(words)
+    }
     found |= {day for day in asked if day.weekday() in weekly}
     if _YEARLY.search(words):
         named = {(day.month, day.day) for day in found}
@@ -84,7 +108,10 @@ def _readings(words: str, marks: list[re.Match[str]]) -> Iterator[str]:
             parts = [int(part) for part in re.findall(r"\d+", mark[0])]
             name = MONTHS[parts[month] - 1] if 1 <= parts[month] <= 12 else "?"
             year = f" {parts[2] + 2_000 * (parts[2] < 100)}" if len(parts) > 2 else ""
-            reading = f"{reading[: mark.start()]}{parts[day]} {name}{year}{reading[mark.end() :]}"
+            reading = (
+                f"{reading[: mark.start()]}{parts[day]} "
+                f"{name}{year}{reading[mark.end() :]}"
+            )
         yield reading
 
 
@@ -105,7 +132,10 @@ def _relative(words: str, said: date) -> Iterator[date]:
         if re.search(rf"\b(?:{word})\b", words):
             yield said + days * _DAY
     for found in _AHEAD.finditer(words):
-        number, unit = _NUMBERS.get(found["count"]) or int(found["count"]), found["unit"]
+        number, unit = (
+            _NUMBERS.get(found["count"]) or int(found["count"]),
+            found["unit"],
+        )
         days = {"day": 1, "week": 7, "fortnight": 14}.get(unit, 0) * number
         months = {"month": 1, "year": 12}.get(unit, 0) * number
         step = relativedelta(days=days, months=months)
@@ -115,7 +145,9 @@ def _relative(words: str, said: date) -> Iterator[date]:
 
 def _weekdays(words: str, said: date) -> Iterator[date]:
     """A weekday, with what narrows it down; of "next Friday" both readings."""
-    plain = re.sub(rf"{_ORDINAL} {_WEEKDAY} (?:of|in) |good friday|easter monday", "", words)
+    plain = re.sub(
+        rf"{_ORDINAL} {_WEEKDAY} (?:of|in) |good friday|easter monday", "", words
+    )
     for found in re.finditer(
         rf"\b(?P<which>last|next|past)? ?{_WEEKDAY}\b(?P<week> week)?(?!s)", plain
     ):
@@ -135,14 +167,22 @@ def _weekdays(words: str, said: date) -> Iterator[date]:
 
 def _of_month(words: str, said: date) -> Iterator[date]:
     """The last Friday of next month, the second week of October, the 14th."""
-    for found in re.finditer(rf"\b{_ORDINAL} (?:{_WEEKDAY}|week) (?:of|in) {_MONTH}\b", words):
+    for found in re.finditer(
+        rf"\b{_ORDINAL} (?:{_WEEKDAY}|week) (?:of|in) {_MONTH}\b", words
+    ):
         first, nth = _first_of(found, said), _ORDINALS[found["nth"]]
-        month = [day for day in _span(first, first + 30 * _DAY) if day.month == first.month]
+        month = [
+            day for day in _span(first, first + 30 * _DAY) if day.month == first.month
+        ]
         if found["weekday"]:
-            yield [d for d in month if d.weekday() == WEEKDAYS.index(found["weekday"])][nth]
+            yield [d for d in month if d.weekday() == WEEKDAYS.index(found["weekday"])][
+                nth
+            ]
         else:
             yield from month[-7:] if nth == -1 else month[7 * nth : 7 * nth + 7]
-    for nth in re.findall(r"\bthe (\d{1,2})(?:st|nd|rd|th)\b(?! [a-z]*(?:century|floor))", words):
+    for nth in re.findall(
+        r"\bthe (\d{1,2})(?:st|nd|rd|th)\b(?! [a-z]*(?:century|floor))", words
+    ):
         following = [said + number * _DAY for number in range(31)]
         yield from (day for day in following if day.day == int(nth))
 
@@ -150,7 +190,9 @@ def _of_month(words: str, said: date) -> Iterator[date]:
 def _first_of(found: re.Match[str], said: date) -> date:
     """The first day of the month that is meant."""
     if found["month"] not in MONTHS:
-        return said.replace(day=1) + relativedelta(months=found["month"].startswith("next"))
+        return said.replace(day=1) + relativedelta(
+            months=found["month"].startswith("next")
+        )
     month = date(int(found["year"] or said.year), MONTHS.index(found["month"]) + 1, 1)
     past = not found["year"] and month < said.replace(day=1)
     return month.replace(year=month.year + past)

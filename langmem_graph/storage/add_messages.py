@@ -1,7 +1,7 @@
 """Adding messages: they are stored in the ledger before anything else happens to them.
 
-A message with a known id and the same text and role is already stored; with another text or role it
-is stored beside the first one, as `id~2`.
+A message with a known id and the same text and role is already stored; with another
+text or role it is stored beside the first one, as `id~2`.
 """
 
 from collections import Counter
@@ -42,7 +42,10 @@ from langmem_graph.storage.user_room import Room
 
 _Contents = dict[str, tuple[str, str] | None]
 _NAMED = select(
-    messages_table.c.message_id, messages_table.c.text, messages_table.c.role, sessions.c.session_id
+    messages_table.c.message_id,
+    messages_table.c.text,
+    messages_table.c.role,
+    sessions.c.session_id,
 ).join_from(messages_table, sessions)
 
 
@@ -60,13 +63,16 @@ def add_messages(
     given_before: Collection[str] = (),
     read: bool = True,
 ) -> AddReport:
-    """Store messages in one transaction, then embed and index what is due; see `UserMemory.add`.
+    """Store messages in one transaction, then embed and index what is due; see
+    `UserMemory.add`.
 
     With `read=False` extraction does not read them, since their record is made by hand.
     """
     start = perf_counter()
     if services.read_only:
-        raise ReadOnlyError("add needs a memory opened for writing, not read_only=True.")
+        raise ReadOnlyError(
+            "add needs a memory opened for writing, not read_only=True."
+        )
     session = new_session_key(session_id)
     longest = services.settings.storage.max_message_chars
     about: dict[str, Any] = {"author": services.author, "room": shared_name(user_id)}
@@ -83,10 +89,17 @@ def add_messages(
     report = AddReport(rejected=rejected)
     if not new:  # nothing is stored, so that a new user gets no folder
         dropped = _dropped(services, (user_id, session), without_text, new, report)
-        return report.model_copy(update={"dropped": dropped, "milliseconds": _since(start)})
+        return report.model_copy(
+            update={"dropped": dropped, "milliseconds": _since(start)}
+        )
     before = set(given_before)
-    if before and not services.directory.has(user_id) and all(one.id in before for one in new):
-        report.forgotten.extend(one.id for one in new)  # an erased user gets no folder either
+    if (
+        before
+        and not services.directory.has(user_id)
+        and all(one.id in before for one in new)
+    ):
+        # an erased user gets no folder either
+        report.forgotten.extend(one.id for one in new)
         return report
     with services.room(user_id, create=True) as room:
         room.check_embedder(services.embedder.name)
@@ -117,15 +130,18 @@ def _dropped(
     given: Sequence[Message],
     report: AddReport,
 ) -> dict[str, int]:
-    """The blocks without text, by type, of what was not given before, as far as can be seen.
+    """The blocks without text, by type, of what was not given before, as far as can be
+    seen.
 
-    A message of such blocks alone is not stored, and not known again. It was given before where a
-    later one is known, or where this process has counted it.
+    A message of such blocks alone is not stored, and not known again. It was given
+    before where a later one is known, or where this process has counted it.
     """
     new = {*report.stored, *(one.id for one in report.renamed)}
     refused = {one.position: one.id for one in report.rejected}
     accepted = [place for place in range(len(without_text)) if place not in refused]
-    known = {place for place, one in zip(accepted, given, strict=True) if one.id not in new}
+    known = {
+        place for place, one in zip(accepted, given, strict=True) if one.id not in new
+    }
     last = max(known, default=-1)
 
     def is_new(place: int) -> bool:
@@ -133,18 +149,24 @@ def _dropped(
             return place > last and services.is_first((*session, refused[place]))
         return place not in known
 
-    counted = (kinds for place, kinds in enumerate(without_text) if kinds and is_new(place))
+    counted = (
+        kinds for place, kinds in enumerate(without_text) if kinds and is_new(place)
+    )
     return dict(sum(counted, Counter[str]()))
 
 
 def _not_forgotten(
-    connection: Connection, new: Sequence[Message], given_before: set[str], report: AddReport
+    connection: Connection,
+    new: Sequence[Message],
+    given_before: set[str],
+    report: AddReport,
 ) -> list[Message]:
     """Those that were not given before, or are still stored."""
     m = messages_table.c
     before = [message.id for message in new if message.id in given_before]
     stored = {
-        row[0] for row in rows_where_in(connection, select(m.message_id), m.message_id, before)
+        row[0]
+        for row in rows_where_in(connection, select(m.message_id), m.message_id, before)
     }
     report.forgotten.extend(one for one in before if one not in stored)
     return [one for one in new if one.id not in given_before or one.id in stored]
@@ -153,19 +175,26 @@ def _not_forgotten(
 def _not_yet_embedded(room: Room, rows: Mapping[int, str]) -> list[str]:
     if not rows:
         return []
-    due = select(outbox.c.item).where(outbox.c.layer == MESSAGES, outbox.c.task == EMBED)
+    due = select(outbox.c.item).where(
+        outbox.c.layer == MESSAGES, outbox.c.task == EMBED
+    )
     own = due.where(outbox.c.item.between(min(rows), max(rows)))
     waiting = room.database.read(lambda connection: set(connection.scalars(own)))
     return [message_id for n, message_id in rows.items() if n in waiting]
 
 
 def append(
-    connection: Connection, new: Sequence[Message], report: AddReport, *, sent_again: bool
+    connection: Connection,
+    new: Sequence[Message],
+    report: AddReport,
+    *,
+    sent_again: bool,
 ) -> dict[int, str]:
     """Store messages of one session with their words and their due work.
 
-    The report is completed; number and id of each message that is new are returned. Of what is
-    `sent_again` nothing is stored that was deleted, and a short id is one of this session's.
+    The report is completed; number and id of each message that is new are returned. Of
+    what is `sent_again` nothing is stored that was deleted, and a short id is one of
+    this session's.
     """
     known_in = new[0].session_id if sent_again and new else None
     named = _unknown(connection, new, report, known_in)
@@ -183,16 +212,30 @@ def append(
 
 
 def _unknown(
-    connection: Connection, new: Sequence[Message], report: AddReport, session: str | None
+    connection: Connection,
+    new: Sequence[Message],
+    report: AddReport,
+    session: str | None,
 ) -> list[tuple[Message, str]]:
     """The messages that are not stored yet, each with an id that is free."""
     ids = [message.id for message in new]
-    taken = _contents(rows_where_in(connection, _NAMED, messages_table.c.message_id, ids), session)
+    taken = _contents(
+        rows_where_in(connection, _NAMED, messages_table.c.message_id, ids), session
+    )
     unknown, before = [], None
-    asked = [n for n, message in enumerate(new) if session is not None and message.role == "user"]
+    asked = [
+        n
+        for n, message in enumerate(new)
+        if session is not None and message.role == "user"
+    ]
     for place, message in enumerate(new):
         stored_id, is_known = _stored_id(connection, message, taken, session)
-        if not is_known and before and message.role != "user" and place < max(asked, default=0):
+        if (
+            not is_known
+            and before
+            and message.role != "user"
+            and place < max(asked, default=0)
+        ):
             again = _answered_before(connection, before, message, ids)
             stored_id, is_known = again or stored_id, again is not None
         before = stored_id if is_known else None
@@ -209,13 +252,18 @@ def _answered_before(
 ) -> str | None:
     """The id under which an answer to the message `before` it is stored.
 
-    Clients that keep the conversation may give ids of their own to what they are answered.
+    Clients that keep the conversation may give ids of their own to what they are
+    answered.
     """
     m, first = messages_table.c, messages_table.alias().c
     after = select(m.message_id, m.text, m.role).join_from(
-        messages_table, first.message_id.table, (first.session == m.session) & (first.n < m.n)
+        messages_table,
+        first.message_id.table,
+        (first.session == m.session) & (first.n < m.n),
     )
-    rows = connection.execute(after.where(first.message_id == before).order_by(m.n).limit(20))
+    rows = connection.execute(
+        after.where(first.message_id == before).order_by(m.n).limit(20)
+    )
     answers = takewhile(lambda row: row.role != "user", rows.all())
     same = (row for row in answers if (row.text, row.role) == content_of(message))
     return next((row.message_id for row in same if row.message_id not in sent), None)
@@ -228,7 +276,9 @@ def _not_deleted(
     session: str | None,
 ) -> list[Message]:
     """The messages to store, under these ids."""
-    named = {name for _, name in unknown} | {m.id for m, _ in unknown if not is_unique(m.id)}
+    named = {name for _, name in unknown} | {
+        m.id for m, _ in unknown if not is_unique(m.id)
+    }
     deleted = set() if session is None else deleted_among(connection, session, named)
     kept = []
     for message, name in unknown:
@@ -252,7 +302,8 @@ def _stored_id(
         return message.id, False
     if taken.get(message.id) == content_of(message):
         return message.id, True
-    m = messages_table.c  # `~`, as in `id~2`, is the last printable character before DEL
+    # `~`, as in `id~2`, is the last printable character before DEL
+    m = messages_table.c
     copies = _NAMED.where(m.message_id.between(f"{message.id}~", f"{message.id}\x7f"))
     taken |= _contents(connection.execute(copies.order_by(m.n)), session)
     held = [name for name in taken if name.startswith(f"{message.id}~")]
@@ -268,7 +319,9 @@ def _stored_id(
 
 
 def _contents(rows: Iterable[Row[Any]], session: str | None) -> _Contents:
-    """What is stored under each id; None where it is of another conversation than the session."""
+    """What is stored under each id; None where it is of another conversation than the
+    session.
+    """
     return {
         row.message_id: (row.text, row.role)
         if session in (None, row.session_id) or is_unique(row.message_id)
@@ -279,18 +332,27 @@ def _contents(rows: Iterable[Row[Any]], session: str | None) -> _Contents:
 
 def _session_number(connection: Connection, session_id: str) -> int:
     own = {"session_id": session_id}
-    connection.execute(upsert(sessions).values(**own, vector_count=0).on_conflict_do_nothing())
+    connection.execute(
+        upsert(sessions).values(**own, vector_count=0).on_conflict_do_nothing()
+    )
     return int(connection.execute(select(sessions.c.n).filter_by(**own)).scalar_one())
 
 
-def _insert_messages(connection: Connection, new: Iterable[Message], session: int) -> Sequence[int]:
+def _insert_messages(
+    connection: Connection, new: Iterable[Message], session: int
+) -> Sequence[int]:
     rows = [_row(message, session) for message in new]
-    numbered = insert(messages_table).returning(messages_table.c.n, sort_by_parameter_order=True)
+    numbered = insert(messages_table).returning(
+        messages_table.c.n, sort_by_parameter_order=True
+    )
     return connection.scalars(numbered, rows).all()
 
 
 def _row(message: Message, session: int) -> dict[str, Any]:
-    extra: dict[str, Any] = {"tool_calls": message.tool_calls, "tool_call_id": message.tool_call_id}
+    extra: dict[str, Any] = {
+        "tool_calls": message.tool_calls,
+        "tool_call_id": message.tool_call_id,
+    }
     about = message.model_dump(include={"metadata", "agent_id", "author", "room"})
     extra |= {name: value for name, value in about.items() if value}
     return {
@@ -308,25 +370,38 @@ def _row(message: Message, session: int) -> dict[str, Any]:
     }
 
 
-def _index_values(connection: Connection, numbers: Sequence[int], new: Sequence[Message]) -> None:
+def _index_values(
+    connection: Connection, numbers: Sequence[int], new: Sequence[Message]
+) -> None:
     """Store by what filters find each message."""
     rows: list[dict[str, Any]] = []
     for n, message in zip(numbers, new, strict=True):
-        known = message.model_dump(include={"agent_id", "author", "room"}, exclude_none=True)
+        known = message.model_dump(
+            include={"agent_id", "author", "room"}, exclude_none=True
+        )
         rows += where_conditions.value_rows(n, {**message.metadata, **known})
     if rows:
         connection.execute(insert(message_values), rows)
 
 
 def _index_words(
-    connection: Connection, numbers: Sequence[int], new: Sequence[Message], earlier: list[str]
+    connection: Connection,
+    numbers: Sequence[int],
+    new: Sequence[Message],
+    earlier: list[str],
 ) -> None:
-    """Add each message's words and due work; others than `SPOKEN` are stored, but never found."""
+    """Add each message's words and due work; others than `SPOKEN` are stored, but never
+    found.
+    """
     numbered = zip(numbers, new, strict=True)
-    spoken = [(n, m) for n, m in numbered if m.role != "system" and m.origin != "plumbing"]
+    spoken = [
+        (n, m) for n, m in numbered if m.role != "system" and m.origin != "plumbing"
+    ]
     if not spoken:
         return
-    words = words_of([(n, message.name, message.text) for n, message in spoken], earlier)
+    words = words_of(
+        [(n, message.name, message.text) for n, message in spoken], earlier
+    )
     MESSAGE_WORDS.add(connection, words)
     due = [{"layer": MESSAGES, "item": n, "task": EMBED} for n, _ in spoken]
     connection.execute(insert(outbox), due)

@@ -38,14 +38,19 @@ class UnusableRecordError(Exception):
     """A record cannot be stored; the message says why."""
 
 
-def add_records(services: Services, user_id: str, given: object, made_by: str) -> RecordsReport:
-    """Store records in one transaction, then embed and index them; see `UserMemory.add_records`.
+def add_records(
+    services: Services, user_id: str, given: object, made_by: str
+) -> RecordsReport:
+    """Store records in one transaction, then embed and index them; see
+    `UserMemory.add_records`.
 
     `made_by` is kept in each record and in its history.
     """
     start = perf_counter()
     if services.read_only:
-        raise ReadOnlyError("add_records needs a memory opened for writing, not read_only=True.")
+        raise ReadOnlyError(
+            "add_records needs a memory opened for writing, not read_only=True."
+        )
     several = as_list(given, is_one=isinstance(given, Mapping | Record), wanted=_WANTED)
     rows = [redacted_record(row, services.redact) for row in several]
     report, change = RecordsReport(), Change.new(made_by)
@@ -65,7 +70,9 @@ def _store_all(
     change: Change,
     report: RecordsReport,
 ) -> list[int]:
-    """Store all records that can be stored, complete the report, and return the new numbers."""
+    """Store all records that can be stored, complete the report, and return the new
+    numbers.
+    """
     cited = {source for row in rows for source in _source_ids(row)}
     messages = record_queries.message_numbers(connection, cited)
     made = []
@@ -77,7 +84,9 @@ def _store_all(
             named = row.get("record_id") if isinstance(row, Mapping) else None
             reason = str(problem)
             report.rejected.append(
-                RejectedRecord(position=position, reason=reason, record_id=named and str(named))
+                RejectedRecord(
+                    position=position, reason=reason, record_id=named and str(named)
+                )
             )
             continue
         if n is not None:
@@ -88,7 +97,9 @@ def _store_all(
 
 
 def _unusable_time(record: Record) -> list[str]:
-    """A warning for a schedule record without a usable time: it cannot conflict with anything."""
+    """A warning for a schedule record without a usable time: it cannot conflict with
+    anything.
+    """
     try:
         if record.facet == "schedule":
             checked_event(record.event_time)
@@ -103,11 +114,15 @@ def _source_ids(row: object) -> list[str]:
     if not isinstance(row, Mapping):
         return []
     ids = row.get("source_message_ids", row.get("message_ids")) or []
-    several = ids if isinstance(ids, Iterable) and not isinstance(ids, str | bytes) else [ids]
+    several = (
+        ids if isinstance(ids, Iterable) and not isinstance(ids, str | bytes) else [ids]
+    )
     return [str(message_id) for message_id in several]
 
 
-def draft(row: object, messages: NumberedMessages, max_chars: int, made_by: str) -> Draft:
+def draft(
+    row: object, messages: NumberedMessages, max_chars: int, made_by: str
+) -> Draft:
     """A record from a dict of its fields, or from a `Record`, checked and completed.
 
     It may cite these messages.
@@ -119,19 +134,31 @@ def draft(row: object, messages: NumberedMessages, max_chars: int, made_by: str)
         row = row.model_dump(exclude=set(_DERIVED))
     if not isinstance(row, Mapping):
         raise UnusableRecordError(f"not a record: {type(row).__name__}; give a dict")
-    unknown = set(row) - _ALLOWED - {"source_message_ids", "labels", record_changes.CHANGES}
+    unknown = (
+        set(row) - _ALLOWED - {"source_message_ids", "labels", record_changes.CHANGES}
+    )
     if unknown:
-        raise UnusableRecordError(f"unknown fields: {', '.join(sorted(map(str, unknown)))}")
+        raise UnusableRecordError(
+            f"unknown fields: {', '.join(sorted(map(str, unknown)))}"
+        )
     words = _words(row.get("text"), max_chars)
     sources = _sources(row, messages)
     given_id = row.get("record_id")
-    if given_id is not None and not (isinstance(given_id, str) and _RECORD_ID.fullmatch(given_id)):
+    if given_id is not None and not (
+        isinstance(given_id, str) and _RECORD_ID.fullmatch(given_id)
+    ):
         raise UnusableRecordError(
-            "record_id: 1 to 100 ASCII letters, digits and signs, without spaces; or leave it out"
+            "record_id: 1 to 100 ASCII letters, digits and signs, without spaces; "
+            "or "
+            "leave it out"
         )
     carrying = _carrying(row, sources)
     said_at = max(messages[source][1] for source in carrying).replace(tzinfo=UTC)
-    fields = {name: value for name, value in row.items() if name in _ALLOWED and value is not None}
+    fields = {
+        name: value
+        for name, value in row.items()
+        if name in _ALLOWED and value is not None
+    }
     stamp = datetime.now(UTC)
     fields |= {"text": words, "message_ids": sources, "made_by": made_by}
     fields.setdefault("record_id", "")
@@ -140,7 +167,9 @@ def draft(row: object, messages: NumberedMessages, max_chars: int, made_by: str)
     record = _validated(fields | {"created_at": stamp, "updated_at": stamp})
     when = time_key(record.facet, record.event_time)
     if given_id is None:
-        record = record.model_copy(update={"record_id": record_id(words, sources, when)})
+        record = record.model_copy(
+            update={"record_id": record_id(words, sources, when)}
+        )
     numbers = [messages[source][0] for source in carrying]
     supporting = [messages[source][0] for source in sources if source not in carrying]
     return Draft(record, hash_of(words, record.subject, when), numbers, supporting)
@@ -150,10 +179,13 @@ def _words(text: object, max_chars: int) -> str:
     if not isinstance(text, str) or not text.strip():
         raise UnusableRecordError("no text in the record")
     if not is_unicode(text):
-        raise UnusableRecordError("the text holds half of a character (a lone surrogate)")
+        raise UnusableRecordError(
+            "the text holds half of a character (a lone surrogate)"
+        )
     if len(text) > max_chars:
         raise UnusableRecordError(
-            f"{len(text):,} characters; at most {max_chars:,} (Settings.storage.max_record_chars)"
+            f"{len(text):,} characters; at most {max_chars:,} "
+            "(Settings.storage.max_record_chars)"
         )
     return text.strip()
 
@@ -167,7 +199,8 @@ def _sources(row: Mapping[str, Any], messages: NumberedMessages) -> list[str]:
     missing = [message_id for message_id in ids if message_id not in messages]
     if missing:
         raise UnusableRecordError(
-            f"unknown source_message_ids: {', '.join(missing[:5])}; add those messages first"
+            f"unknown source_message_ids: {', '.join(missing[:5])}; add those "
+            "messages first"
         )
     return ids
 
@@ -175,11 +208,17 @@ def _sources(row: Mapping[str, Any], messages: NumberedMessages) -> list[str]:
 def _carrying(row: Mapping[str, Any], sources: list[str]) -> list[str]:
     """The sources that are not said to be only supporting; at least one must not be."""
     supporting = row.get("supporting_ids") or []
-    if not isinstance(supporting, list | tuple) or not set(map(str, supporting)) <= set(sources):
-        raise UnusableRecordError("supporting_ids: a list of ids that source_message_ids has, too")
+    if not isinstance(supporting, list | tuple) or not set(map(str, supporting)) <= set(
+        sources
+    ):
+        raise UnusableRecordError(
+            "supporting_ids: a list of ids that source_message_ids has, too"
+        )
     carrying = [source for source in sources if source not in set(map(str, supporting))]
     if not carrying:
-        raise UnusableRecordError("supporting_ids: one source at least must not be in this list")
+        raise UnusableRecordError(
+            "supporting_ids: one source at least must not be in this list"
+        )
     return carrying
 
 
@@ -199,34 +238,50 @@ def _validated(fields: dict[str, Any]) -> Record:
         place = ".".join(map(str, first["loc"]))
         raise UnusableRecordError(f"{place}: {first['msg']}") from error
     except (ValueError, RecursionError) as error:
-        raise UnusableRecordError(f"the record cannot be written as JSON: {error}") from error
+        raise UnusableRecordError(
+            f"the record cannot be written as JSON: {error}"
+        ) from error
     if len(f"{record.subject}{record.attribute}".encode()) > MAX_ID_BYTES:
-        raise UnusableRecordError(f"subject and attribute are longer than {MAX_ID_BYTES:,} bytes")
+        raise UnusableRecordError(
+            f"subject and attribute are longer than {MAX_ID_BYTES:,} bytes"
+        )
     return record
 
 
 def hash_of(words: str, subject: object, when: str = "") -> str:
-    """A hash that is equal for records of the same content, with the time of an appointment.
+    """A hash that is equal for records of the same content, with the time of an
+    appointment.
 
     Case, spaces and final punctuation of the text do not count.
     """
     text = " ".join(words.casefold().split()).rstrip(".!")
-    key = "\n".join([record_writes.plain(str(subject or "")), text, *([when] if when else [])])
+    key = "\n".join(
+        [record_writes.plain(str(subject or "")), text, *([when] if when else [])]
+    )
     return hashlib.sha256(key.encode()).hexdigest()
 
 
 def record_id(words: str, sources: Sequence[str], when: str = "") -> str:
-    """An id that is the same whenever the same record is made from the same messages."""
+    """An id that is the same whenever the same record is made from the same
+    messages.
+    """
     key = "\n".join([words, *sorted(sources), *([when] if when else [])])
     return f"r-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
-def _store(connection: Connection, new: Draft, change: Change, report: RecordsReport) -> int | None:
-    """Store a record with its links; returns its number, or None if it was stored before."""
+def _store(
+    connection: Connection, new: Draft, change: Change, report: RecordsReport
+) -> int | None:
+    """Store a record with its links; returns its number, or None if it was stored
+    before.
+    """
     name = new.record.record_id
     known = _known(connection, new)
     if known is not None:
-        again, settles = [*new.sources, *new.supporting], _settles(connection, new, known, change)
+        again, settles = (
+            [*new.sources, *new.supporting],
+            _settles(connection, new, known, change),
+        )
         record_writes.add_sources(connection, known, again, supporting=not settles)
         if settles:
             settled = {"confirmation": "confirmed"}
@@ -241,7 +296,9 @@ def _store(connection: Connection, new: Draft, change: Change, report: RecordsRe
         own = record_queries.of_the_user(connection, ended)
         ended = [n for n in ended if n not in own]
         if own:
-            report.warnings.append(f"{name} is kept beside what the user said: {FOREIGN_WORDS}")
+            report.warnings.append(
+                f"{name} is kept beside what the user said: {FOREIGN_WORDS}"
+            )
     for target in ended:
         record_writes.supersede(connection, target, n, new.record.valid_from, change)
     for target in old["refines"]:
@@ -254,17 +311,23 @@ def _settles(connection: Connection, new: Draft, known: int, change: Change) -> 
     if change.by != record_writes.BY_HAND or new.record.confirmation != "confirmed":
         return False
     found = record_queries.records_by_number(connection, [known])[known]
-    return found.confirmation == "draft" and not record_queries.of_the_user(connection, [known])
+    return found.confirmation == "draft" and not record_queries.of_the_user(
+        connection, [known]
+    )
 
 
 def _known(connection: Connection, new: Draft) -> int | None:
-    """The stored record that equals this one: of the same content, or of the same id and status."""
+    """The stored record that equals this one: of the same content, or of the same id
+    and status.
+    """
     same = record_writes.active_with_hash(connection, new.content_hash)
     if same is not None and new.record.status == "active":
         return same
     named = record_queries.numbers_of(connection, [new.record.record_id]).values()
     facts = record_queries.facts_of(connection, named)
-    return next((n for n, one in facts.items() if one.status == new.record.status), None)
+    return next(
+        (n for n, one in facts.items() if one.status == new.record.status), None
+    )
 
 
 def _related(connection: Connection, record: Record) -> dict[str, list[int]]:
@@ -274,6 +337,8 @@ def _related(connection: Connection, record: Record) -> dict[str, list[int]]:
         ids = getattr(record, name)
         numbers = record_queries.numbers_of(connection, ids)
         if missing := [named for named in ids if named not in numbers]:
-            raise UnusableRecordError(f"{name}: unknown records {', '.join(missing[:5])}")
+            raise UnusableRecordError(
+                f"{name}: unknown records {', '.join(missing[:5])}"
+            )
         related[name] = list(numbers.values())
     return related

@@ -1,4 +1,5 @@
-"""The log of model calls: what each was for, what they cost, and which proposals were refused.
+"""The log of model calls: what each was for, what they cost, and which proposals were
+refused.
 
 It is bounded, and a call is forgotten with any of the messages that it read.
 """
@@ -21,8 +22,11 @@ _DAY = func.date(calls.c.at)
 _TOKENS = calls.c.input_tokens + calls.c.output_tokens
 
 
-def write_calls(connection: Connection, notes: Sequence[CallNote], items: Iterable[int]) -> None:
-    """Note model calls, all of which read these messages, and delete the oldest beyond the limit.
+def write_calls(
+    connection: Connection, notes: Sequence[CallNote], items: Iterable[int]
+) -> None:
+    """Note model calls, all of which read these messages, and delete the oldest beyond
+    the limit.
 
     Messages that were forgotten meanwhile are left out.
     """
@@ -41,7 +45,9 @@ def write_calls(connection: Connection, notes: Sequence[CallNote], items: Iterab
 
 
 def _drop_oldest(connection: Connection) -> None:
-    oldest_kept = select(calls.c.n).order_by(calls.c.n.desc()).limit(1).offset(MAX_CALLS - 1)
+    oldest_kept = (
+        select(calls.c.n).order_by(calls.c.n.desc()).limit(1).offset(MAX_CALLS - 1)
+    )
     first = connection.scalar(oldest_kept)
     if first is not None:
         connection.execute(delete(call_messages).where(call_messages.c.call < first))
@@ -51,21 +57,29 @@ def _drop_oldest(connection: Connection) -> None:
 def read_calls(
     connection: Connection, since: datetime | None = None, limit: int = 100
 ) -> list[ModelCall]:
-    """The latest model calls, the newest first; only those since a time, if one is given."""
+    """The latest model calls, the newest first; only those since a time, if one is
+    given.
+    """
     newest = select(calls).order_by(calls.c.n.desc()).limit(limit)
     if since is not None:
         newest = newest.where(calls.c.at >= naive(since))
     rows = connection.execute(newest).all()
     read = _messages_of(connection, [row.n for row in rows])
     derived = {row.n: {"at": aware(row.at), "message_ids": read[row.n]} for row in rows}
-    return [ModelCall.model_validate({**row._mapping, **derived[row.n]}) for row in rows]
+    return [
+        ModelCall.model_validate({**row._mapping, **derived[row.n]}) for row in rows
+    ]
 
 
 def _messages_of(connection: Connection, items: Sequence[int]) -> dict[int, list[str]]:
     pair = call_messages.c
-    query = select(pair.call, messages.c.message_id).join(messages, messages.c.n == pair.message)
+    query = select(pair.call, messages.c.message_id).join(
+        messages, messages.c.n == pair.message
+    )
     read: dict[int, list[str]] = defaultdict(list)
-    for row in rows_where_in(connection, query.order_by(pair.message), pair.call, items):
+    for row in rows_where_in(
+        connection, query.order_by(pair.message), pair.call, items
+    ):
         read[row.call].append(row.message_id)
     return read
 
@@ -73,22 +87,28 @@ def _messages_of(connection: Connection, items: Sequence[int]) -> dict[int, list
 def forget_calls(connection: Connection, items: Collection[int]) -> None:
     """Delete the calls that read any of these messages, which are being forgotten."""
     pair = call_messages.c
-    numbers = list(connection.scalars(select(pair.call).where(pair.message.in_(items)).distinct()))
+    numbers = list(
+        connection.scalars(select(pair.call).where(pair.message.in_(items)).distinct())
+    )
     connection.execute(delete(call_messages).where(pair.call.in_(numbers)))
     connection.execute(delete(calls).where(calls.c.n.in_(numbers)))
 
 
 def forget_messages(connection: Connection, items: Collection[int]) -> None:
-    """Keep the costs of the calls that read these messages, which expire, without any word."""
+    """Keep the costs of the calls that read these messages, which expire, without any
+    word.
+    """
     forget_words(connection, items)
     connection.execute(delete(call_messages).where(call_messages.c.message.in_(items)))
 
 
 def forget_words(connection: Connection, items: Collection[int] | None) -> None:
-    """Keep the costs of the calls that read these messages, without any word of a model.
+    """Keep the costs of the calls that read these messages, without any word of a
+    model.
 
-    A record that was made of them is being forgotten, and a refused proposal may repeat it. None
-    stands for the calls that read no message, but records, tracks and the profile.
+    A record that was made of them is being forgotten, and a refused proposal may repeat
+    it. None stands for the calls that read no message, but records, tracks and the
+    profile.
     """
     read = select(call_messages.c.call)
     concerned = calls.c.n.not_in(read)
@@ -98,7 +118,9 @@ def forget_words(connection: Connection, items: Collection[int] | None) -> None:
 
 
 def usage(connection: Connection, since: datetime | None = None) -> Usage:
-    """What the model calls that the ledger's log keeps have cost, by day (UTC) and purpose."""
+    """What the model calls that the ledger's log keeps have cost, by day (UTC) and
+    purpose.
+    """
     c = calls.c
     costs = (c.input_tokens, c.output_tokens, c.milliseconds)
     query = select(_DAY, c.purpose, func.count(), *map(func.sum, costs))
@@ -118,7 +140,12 @@ def sum_of(several: Iterable[Usage]) -> Usage:
 
 
 def _line(
-    day: str | date, purpose: str, count: int, tokens_in: int, tokens_out: int, ms: float
+    day: str | date,
+    purpose: str,
+    count: int,
+    tokens_in: int,
+    tokens_out: int,
+    ms: float,
 ) -> UsageLine:
     return UsageLine(
         day=date.fromisoformat(str(day)),  # SQLite gives text
@@ -133,4 +160,6 @@ def _line(
 def tokens_today(connection: Connection) -> int:
     """The tokens of this day's model calls (UTC)."""
     midnight = datetime.combine(datetime.now(UTC).date(), time())
-    return connection.scalar(select(func.sum(_TOKENS)).where(calls.c.at >= midnight)) or 0
+    return (
+        connection.scalar(select(func.sum(_TOKENS)).where(calls.c.at >= midnight)) or 0
+    )

@@ -1,8 +1,10 @@
-"""The history of records as a log of changes: what counts in it, and how some are left out.
+"""The history of records as a log of changes: what counts in it, and how some are left
+out.
 
-An entry holds the former values of the columns that its change has set. A change is left out, as
-if what is forgotten had never done it, by making the later ones again from what was before it. When
-a record ends is not taken from the log: it is the first of the ends that are told now.
+An entry holds the former values of the columns that its change has set. A change is
+left out, as if what is forgotten had never done it, by making the later ones again from
+what was before it. When a record ends is not taken from the log: it is the first of the
+ends that are told now.
 """
 
 from collections import defaultdict
@@ -16,7 +18,12 @@ from sqlalchemy import Connection, Row, delete, insert, or_, select, update
 from langmem_graph.schemas import NO_LONGER
 from langmem_graph.storage import record_queries, record_writes
 from langmem_graph.storage.record_changes import LINKS
-from langmem_graph.storage.record_writes import DISCARDED, SUPERSEDED, SUPERSEDES, Change
+from langmem_graph.storage.record_writes import (
+    DISCARDED,
+    SUPERSEDED,
+    SUPERSEDES,
+    Change,
+)
 from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,
     history,
@@ -28,8 +35,9 @@ from langmem_graph.storage.tables_and_migrations import (
 
 UNDO, RESTORE, HIDE = "undo", "restore", "hide"
 EXPIRE = "expire"
-"""What had ended a record has expired: the entry's reason is when the record ended, and its change
-the one that ended it. So the record goes on being ended."""
+"""What had ended a record has expired: the entry's reason is when the record ended, and
+its change the one that ended it. So the record goes on being ended.
+"""
 _REASON = "what had changed it was forgotten"
 Numbers = Collection[int]
 Entry = Row[Any]
@@ -41,11 +49,15 @@ def effective_entries(connection: Connection, n: int) -> list[Entry]:
     query = select(history).where(history.c.record == n).order_by(history.c.n)
     entries = connection.execute(query).all()
     undone = {entry.reason for entry in entries if entry.op == UNDO}
-    return [e for e in entries if e.op not in (UNDO, RESTORE) and e.change not in undone]
+    return [
+        e for e in entries if e.op not in (UNDO, RESTORE) and e.change not in undone
+    ]
 
 
 def entries_of_change(connection: Connection, change: str) -> list[Entry]:
-    """The entries of a change that have not been taken back, in all records, oldest first."""
+    """The entries of a change that have not been taken back, in all records, oldest
+    first.
+    """
     touched = select(history.c.record).where(history.c.change == change).distinct()
     found = [
         entry
@@ -57,7 +69,9 @@ def entries_of_change(connection: Connection, change: str) -> list[Entry]:
 
 
 def column_values(before: dict[str, Any]) -> dict[str, Any]:
-    """The values of columns, as the history keeps them, in the form that the ledger takes."""
+    """The values of columns, as the history keeps them, in the form that the ledger
+    takes.
+    """
     return {
         name: datetime.fromisoformat(value) if name in _DATES and value else value
         for name, value in before.items()
@@ -73,35 +87,50 @@ def ended_by(connection: Connection, rows: Iterable[Entry], newer: Numbers) -> s
 
 
 def unlink(connection: Connection, rows: Iterable[Entry]) -> None:
-    """Delete the links that these changes made, where no other that counts tells the same."""
+    """Delete the links that these changes made, where no other that counts tells the
+    same.
+    """
     c, link = record_changes.c, links.c
     for row in rows:
-        same = (c.record == row.record) & (c.by_record == row.by_record) & c.undone.is_(False)
-        if row.by_record is not None and not connection.scalar(select(c.n).where(same).limit(1)):
+        same = (
+            (c.record == row.record)
+            & (c.by_record == row.by_record)
+            & c.undone.is_(False)
+        )
+        if row.by_record is not None and not connection.scalar(
+            select(c.n).where(same).limit(1)
+        ):
             made = (link.source == row.by_record) & (link.target == row.record)
             connection.execute(delete(links).where(made, link.kind.in_(LINKS)))
 
 
-def settle(connection: Connection, items: Iterable[int], change: Change, *, by_links: bool) -> None:
-    """Let records that nothing ends any more hold again; the others end at the first of the ends.
+def settle(
+    connection: Connection, items: Iterable[int], change: Change, *, by_links: bool
+) -> None:
+    """Let records that nothing ends any more hold again; the others end at the first of
+    the ends.
 
-    Of the records, something that had ended them was taken back; the history tells under `change`
-    that they hold again. With `by_links` one that supersedes another without a message's words
-    ends it.
+    Of the records, something that had ended them was taken back; the history tells
+    under `change` that they hold again. With `by_links` one that supersedes another
+    without a message's words ends it.
     """
     for n in sorted(items):
         status = connection.scalar(select(records.c.status).where(records.c.n == n))
         ends = _ends(connection, n, by_links=by_links)
         if ends and status in (ACTIVE, SUPERSEDED):
             end, cause = min(ends, key=lambda one: one[0])
-            record_writes.end_record(connection, n, "supersede", end.replace(tzinfo=UTC), cause)
+            record_writes.end_record(
+                connection, n, "supersede", end.replace(tzinfo=UTC), cause
+            )
         elif status == SUPERSEDED and not ends:
             values = {"status": ACTIVE, "valid_to": None}
             record_writes.set_columns(connection, n, values)
             record_writes.log_entry(connection, n, RESTORE, change, {})
 
 
-def _ends(connection: Connection, n: int, *, by_links: bool) -> list[tuple[datetime, Change]]:
+def _ends(
+    connection: Connection, n: int, *, by_links: bool
+) -> list[tuple[datetime, Change]]:
     """When something ends a record, and the change by which it does."""
     c, r, h, link = record_changes.c, records.c, history.c, links.c
     told = (
@@ -133,11 +162,14 @@ def _ends(connection: Connection, n: int, *, by_links: bool) -> list[tuple[datet
         .where(r.n.not_in([row.by_record for row in rows if row.by_record is not None]))
     )
     created = connection.execute(newer).all()
-    return ends + [(row.valid_from, Change(row.by, None, row.change)) for row in created]
+    return ends + [
+        (row.valid_from, Change(row.by, None, row.change)) for row in created
+    ]
 
 
 def forget_changes(connection: Connection, items: Numbers, gone: Numbers) -> list[int]:
-    """Take back what `items` and `gone`, records and messages to be deleted next, did to others.
+    """Take back what `items` and `gone`, records and messages to be deleted next, did
+    to others.
 
     The records that hold again are returned.
     """
@@ -158,19 +190,27 @@ def forget_changes(connection: Connection, items: Numbers, gone: Numbers) -> lis
     return sorted(restored)
 
 
-def expire_changes(connection: Connection, items: Numbers, kept: Numbers, gone: Numbers) -> None:
-    """Delete what tells how `items` and `gone`, which expire next, have changed other records.
+def expire_changes(
+    connection: Connection, items: Numbers, kept: Numbers, gone: Numbers
+) -> None:
+    """Delete what tells how `items` and `gone`, which expire next, have changed other
+    records.
 
-    What they did stays done, and so does what the records did that are `kept` without a message of
-    `gone` that said them: a record that was ended so does not hold again, whatever is forgotten.
+    What they did stays done, and so does what the records did that are `kept` without a
+    message of `gone` that said them: a record that was ended so does not hold again,
+    whatever is forgotten.
     """
     _bridge(connection, items)
     rows, newer = _concerned(connection, items, gone), [*items, *kept]
-    made = select(history.c.change).where(history.c.record.in_(newer), history.c.op == "create")
+    made = select(history.c.change).where(
+        history.c.record.in_(newer), history.c.op == "create"
+    )
     lost = {*connection.scalars(made), *(row.change for row in rows)}
     ended = ended_by(connection, rows, newer) - set(items)
     for n in sorted(ended - record_queries.active(connection, ended)):
-        marked = {one.change for one in effective_entries(connection, n) if one.op == EXPIRE}
+        marked = {
+            one.change for one in effective_entries(connection, n) if one.op == EXPIRE
+        }
         for end, cause in _ends(connection, n, by_links=True):
             if cause.id in lost - marked:
                 told = Change(cause.by, end.isoformat(), cause.id)
@@ -179,24 +219,39 @@ def expire_changes(connection: Connection, items: Numbers, kept: Numbers, gone: 
     _drop_history(connection, items, {row.change for row in rows})
 
 
-def _concerned(connection: Connection, items: Numbers, gone: Numbers) -> Sequence[Entry]:
-    """What these messages did to records, and what was done to these records or by them."""
+def _concerned(
+    connection: Connection, items: Numbers, gone: Numbers
+) -> Sequence[Entry]:
+    """What these messages did to records, and what was done to these records or by
+    them.
+    """
     c = record_changes.c
     concerned = or_(
-        c.message.in_(gone), c.agreed_message.in_(gone), c.record.in_(items), c.by_record.in_(items)
+        c.message.in_(gone),
+        c.agreed_message.in_(gone),
+        c.record.in_(items),
+        c.by_record.in_(items),
     )
     return connection.execute(select(record_changes).where(concerned)).all()
 
 
-def _drop_changes(connection: Connection, rows: Iterable[Entry], items: Numbers) -> None:
+def _drop_changes(
+    connection: Connection, rows: Iterable[Entry], items: Numbers
+) -> None:
     """Delete these changes, and all links of these records."""
     numbers = [row.n for row in rows]
     connection.execute(delete(record_changes).where(record_changes.c.n.in_(numbers)))
-    connection.execute(delete(links).where(links.c.source.in_(items) | links.c.target.in_(items)))
+    connection.execute(
+        delete(links).where(links.c.source.in_(items) | links.c.target.in_(items))
+    )
 
 
-def _leave_out_changes(connection: Connection, rows: Iterable[Entry], items: Numbers) -> None:
-    """Leave out what these changes, and these records by being made, did to other records."""
+def _leave_out_changes(
+    connection: Connection, rows: Iterable[Entry], items: Numbers
+) -> None:
+    """Leave out what these changes, and these records by being made, did to other
+    records.
+    """
     h = history.c
     made = select(h.change).where(h.record.in_(items), h.op == "create")
     created = connection.scalars(made).all()
@@ -209,15 +264,21 @@ def _leave_out_changes(connection: Connection, rows: Iterable[Entry], items: Num
         _leave_out(connection, n, left_out[n])
 
 
-def _leave_out(connection: Connection, n: int, done: Collection[tuple[str, bool]]) -> None:
+def _leave_out(
+    connection: Connection, n: int, done: Collection[tuple[str, bool]]
+) -> None:
     """Let a record, and its history, be as if these changes of it had never been made.
 
     With each change, `done` tells whether what it did was to end the record.
     """
     h = history.c
-    query = select(history).where(h.record == n, h.op.not_in((UNDO, RESTORE))).order_by(h.n)
+    query = (
+        select(history).where(h.record == n, h.op.not_in((UNDO, RESTORE))).order_by(h.n)
+    )
     entries = [entry for entry in connection.execute(query) if entry.before is not None]
-    gone = {entry.n for entry in entries if (entry.change, "status" in entry.before) in done}
+    gone = {
+        entry.n for entry in entries if (entry.change, "status" in entry.before) in done
+    }
     counting = {entry.n for entry in effective_entries(connection, n)} - gone
     former = {entry.n: dict(entry.before) for entry in entries}
     row = connection.execute(select(records).where(records.c.n == n)).one()._mapping
@@ -235,7 +296,9 @@ def _leave_out(connection: Connection, n: int, done: Collection[tuple[str, bool]
         present[name] = value
     for one, values in former.items():
         connection.execute(update(history).where(h.n == one).values(before=values))
-    if any(value != record_writes.jsonable(row[name]) for name, value in present.items()):
+    if any(
+        value != record_writes.jsonable(row[name]) for name, value in present.items()
+    ):
         record_writes.set_columns(connection, n, column_values(present))
     changes = {entry.change for entry in entries if entry.n in gone}
     taken_back = (h.record == n) & (h.op == UNDO) & h.reason.in_(changes)
@@ -245,11 +308,14 @@ def _leave_out(connection: Connection, n: int, done: Collection[tuple[str, bool]
 def _made_to(value: Any, before: Any, after: Any) -> Any:
     """What the change from `before` to `after` makes of another value.
 
-    Of a JSON object each key counts for itself, and of a list in it what was added and removed.
+    Of a JSON object each key counts for itself, and of a list in it what was added and
+    removed.
     """
     if not all(isinstance(one, dict) for one in (value, before, after)):
         return after
-    made = {k: _part(value.get(k), before.get(k), after.get(k)) for k in {**value, **after}}
+    made = {
+        k: _part(value.get(k), before.get(k), after.get(k)) for k in {**value, **after}
+    }
     return {key: part for key, part in made.items() if part is not None}
 
 
@@ -260,15 +326,21 @@ def _part(value: Any, before: Any, after: Any) -> Any:
         return after
     removed = [one for one in before or [] if one not in (after or [])]
     kept = [one for one in value or [] if one not in removed]
-    return [*kept, *(one for one in after or [] if one not in (before or []) + kept)] or None
+    return [
+        *kept,
+        *(one for one in after or [] if one not in (before or []) + kept),
+    ] or None
 
 
 def _drop_history(connection: Connection, items: Numbers, changes: set[str]) -> None:
-    """Delete the records' history, and the reasons of the changes that are forgotten."""
+    """Delete the records' history, and the reasons of the changes that are
+    forgotten.
+    """
     h = history.c
     touched = select(h.change).where(h.record.in_(items))
     shared = or_(h.change.in_(touched), h.change.in_(changes)) & h.record.not_in(items)
-    shared &= h.op.not_in((UNDO, EXPIRE))  # their reason is an id and a time, and no words
+    # their reason is an id and a time, and no words
+    shared &= h.op.not_in((UNDO, EXPIRE))
     connection.execute(update(history).where(shared).values(reason=None))
     connection.execute(delete(history).where(h.record.in_(items)))
 
@@ -279,21 +351,28 @@ def _bridge(connection: Connection, items: Numbers) -> None:
     for n in items:
         newer = select(link.source).where(link.kind == SUPERSEDES, link.target == n)
         older = select(link.target).where(link.kind == SUPERSEDES, link.source == n)
-        pairs = product(connection.scalars(newer).all(), connection.scalars(older).all())
+        pairs = product(
+            connection.scalars(newer).all(), connection.scalars(older).all()
+        )
         for source, target in pairs:
             record_writes.add_link(connection, source, target, SUPERSEDES)
             _copy_words(connection, n, source, target)
 
 
 def _copy_words(connection: Connection, n: int, newer: int, older: int) -> None:
-    """Let the words with which a record replaced `n` also tell that it replaces the older one."""
+    """Let the words with which a record replaced `n` also tell that it replaces the
+    older one.
+    """
     c = record_changes.c
     told = (c.record == n) & (c.by_record == newer) & c.undone.is_(False)
     for row in connection.execute(select(record_changes).where(told)).all():
         if row.relation in NO_LONGER:
-            copied = {name: value for name, value in row._mapping.items() if name != "n"}
+            copied = {
+                name: value for name, value in row._mapping.items() if name != "n"
+            }
             copied["record"] = older
-            if row.relation == "corrects":  # `n` never held; the older one did, until then
+            # `n` never held; the older one did, until then
+            if row.relation == "corrects":
                 begun = select(records.c.valid_from).where(records.c.n == newer)
                 copied |= {"relation": "replaces", "since": connection.scalar(begun)}
             connection.execute(insert(record_changes).values(**copied))

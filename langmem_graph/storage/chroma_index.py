@@ -1,8 +1,9 @@
 """The vector index in Chroma, embedded or on a server, with one collection per layer.
 
-An embedded Chroma is guarded in two ways. When it is closed, the checksums of its files are written
-down; a file that differs at the next opening is damaged. After each write, unused space in its
-files is overwritten with zeros, since Chroma fills it with fragments of the process's memory.
+An embedded Chroma is guarded in two ways. When it is closed, the checksums of its files
+are written down; a file that differs at the next opening is damaged. After each write,
+unused space in its files is overwritten with zeros, since Chroma fills it with
+fragments of the process's memory.
 """
 
 import json
@@ -35,7 +36,8 @@ REBUILD = "langmem-graph rebuild --user USER"
 """How a user builds the index anew."""
 CHECKSUM_FILE = "langmem-graph.seal"
 _BLOCK = 1 << 20
-_HEADER = struct.Struct("<iQQQQ")  # version, offset, capacity, vectors held, bytes of each
+# version, offset, capacity, vectors held, bytes of each
+_HEADER = struct.Struct("<iQQQQ")
 _VERSION = 1  # files of another version are left alone: their fields are unknown
 _PAUSES = (0.05, 0.2, 0.5)  # seconds between two attempts to read from a server
 _LENGTH_BYTES = 4  # one float for each vector
@@ -47,11 +49,14 @@ def check_chroma(chroma: object) -> None:
         return
     url = urlsplit(chroma) if isinstance(chroma, str) else None
     if url is None or url.scheme not in ("http", "https") or not url.hostname:
-        raise InvalidInputError(f"chroma must be http://HOST:PORT or a client, not {chroma!r}.")
+        raise InvalidInputError(
+            f"chroma must be http://HOST:PORT or a client, not {chroma!r}."
+        )
 
 
 def connect(chroma: Any) -> "ClientAPI":
-    """A Chroma client: the given one, or one for the given URL, with its user and password.
+    """A Chroma client: the given one, or one for the given URL, with its user and
+    password.
 
     Raises:
         IndexUnavailableError: the server cannot be reached.
@@ -72,7 +77,9 @@ def connect(chroma: Any) -> "ClientAPI":
             host=str(url.hostname),
             port=port,
             ssl=url.scheme == "https",
-            headers={"Authorization": f"Basic {login}"} if url.username is not None else {},
+            headers={"Authorization": f"Basic {login}"}
+            if url.username is not None
+            else {},
             settings=Settings(anonymized_telemetry=False),
         )
         client = start_thread(opening).result(SERVER_SECONDS)
@@ -82,14 +89,17 @@ def connect(chroma: Any) -> "ClientAPI":
 
 @contextmanager
 def _explained(where: object, remedy: str = REBUILD) -> Iterator[None]:
-    """Turn any error that Chroma raises (its own, httpx's, even AttributeError) into ours."""
+    """Turn any error that Chroma raises (its own, httpx's, even AttributeError) into
+    ours.
+    """
     try:
         yield
     except (IndexUnavailableError, InvalidInputError):
         raise
     except Exception as error:
         raise IndexUnavailableError(
-            f"Chroma ({where}) failed: {type(error).__name__}: {error}. The ledger is untouched. "
+            f"Chroma ({where}) failed: {type(error).__name__}: {error}. The ledger is "
+            "untouched. "
             f"Start the server, or, if the index is damaged, run: {remedy}"
         ) from error
 
@@ -130,19 +140,26 @@ class VectorIndex(NotCopied):
 
     @property
     def identity(self) -> str:
-        """A text that differs for an index in another place, so that a change is noticed."""
-        return f"{self.place}:messages-{self.name}"  # older ledgers hold it in this form
+        """A text that differs for an index in another place, so that a change is
+        noticed.
+        """
+        # older ledgers hold it in this form
+        return f"{self.place}:messages-{self.name}"
 
     @property
     def embedded(self) -> bool:
-        """Whether Chroma runs in this process, with its files in the folder; else on a server."""
+        """Whether Chroma runs in this process, with its files in the folder; else on a
+        server.
+        """
         return self._directory is not None
 
     def count(self, layer: str) -> int:
         """How many vectors of a layer Chroma holds."""
         return int(self._with_collection(layer, methodcaller("count")))
 
-    def upsert(self, layer: str, ids: Sequence[int], matrix: NDArray[np.float32]) -> None:
+    def upsert(
+        self, layer: str, ids: Sequence[int], matrix: NDArray[np.float32]
+    ) -> None:
         """Add or replace vectors, in batches within Chroma's limit."""
         for start in range(0, len(ids), MAX_BATCH):
             some = slice(start, start + MAX_BATCH)
@@ -156,7 +173,11 @@ class VectorIndex(NotCopied):
             self._with_collection(layer, methodcaller("delete", ids=batch), writes=True)
 
     def query(
-        self, layer: str, vector: NDArray[np.float32], limit: int, connection: object = None
+        self,
+        layer: str,
+        vector: NDArray[np.float32],
+        limit: int,
+        connection: object = None,
     ) -> list[int]:
         """The ids of the nearest vectors by cosine, nearest first."""
         asked = {"query_embeddings": vector[None, :], "n_results": limit, "include": []}
@@ -173,7 +194,9 @@ class VectorIndex(NotCopied):
                     client.delete_collection(collection.name)
 
     def close(self) -> None:
-        """Release the files of an embedded Chroma; a closed index cannot be used again."""
+        """Release the files of an embedded Chroma; a closed index cannot be
+        used again.
+        """
         self._closed = True
         if self._directory is None:
             return
@@ -193,11 +216,12 @@ class VectorIndex(NotCopied):
     ) -> Any:
         """Do the work; repeat it where Chroma's error is one that passes.
 
-        Another process may just have replaced the collection, and a server that writes a
-        collection's first file answers reads with an internal error for a moment.
+        Another process may just have replaced the collection, and a server that writes
+        a collection's first file answers reads with an internal error for a moment.
         """
         with _explained(self._where, self._remedy):
-            from chromadb.errors import InternalError, NotFoundError  # an import may fail, too
+            # an import may fail, too
+            from chromadb.errors import InternalError, NotFoundError
 
             for pause in _PAUSES[:1] if self.embedded else _PAUSES:
                 try:
@@ -212,7 +236,9 @@ class VectorIndex(NotCopied):
             return self._do(layer, work, writes)
 
     def _do(self, layer: str, work: Callable[[Any], Any], writes: bool) -> Any:
-        """Do the work; alone, and blanking the files after it, if it may create or extend them."""
+        """Do the work; alone, and blanking the files after it, if it may create or
+        extend them.
+        """
         collection = self._open(layer)
         if self._directory is None or (layer in self._blanked and not writes):
             return work(collection)
@@ -232,9 +258,11 @@ class VectorIndex(NotCopied):
                     configuration={"hnsw": {"space": "cosine"}},
                 )
                 space = (collection.configuration_json.get("hnsw") or {}).get("space")
-                if space != "cosine":  # Chroma silently keeps an existing collection's distance
+                # Chroma silently keeps an existing collection's distance
+                if space != "cosine":
                     raise IndexUnavailableError(
-                        f"Chroma's collection {collection.name} measures {space!r}, not cosine. "
+                        f"Chroma's collection {collection.name} measures {space!r}, "
+                        "not cosine. "
                         f"Run: {self._remedy}"
                     )
                 self._collections[layer] = collection
@@ -242,7 +270,9 @@ class VectorIndex(NotCopied):
 
     def _open_client(self) -> "ClientAPI":
         if self._closed:
-            raise IndexUnavailableError(f"The index {self.name} was closed or rebuilt meanwhile.")
+            raise IndexUnavailableError(
+                f"The index {self.name} was closed or rebuilt meanwhile."
+            )
         if self._client is None:
             self._client = self._connect()
         return self._client
@@ -261,16 +291,20 @@ def write_checksums(directory: Path) -> None:
     """Write down the checksums of all index files, which Chroma must have closed."""
     if directory.is_dir():
         try:
-            (directory / CHECKSUM_FILE).write_text(json.dumps(_sums(directory)), encoding="utf-8")
+            (directory / CHECKSUM_FILE).write_text(
+                json.dumps(_sums(directory)), encoding="utf-8"
+            )
         except OSError:  # a full disk: without checksums the files are used unchecked
             (directory / CHECKSUM_FILE).unlink(missing_ok=True)
 
 
 def remove_checksums(directory: Path, remedy: str = REBUILD) -> None:
-    """Compare the index files with their checksums, and delete these, since Chroma writes now.
+    """Compare the index files with their checksums, and delete these, since Chroma
+    writes now.
 
     Raises:
-        IndexUnavailableError: a file has changed since it was closed; the checksums are kept.
+        IndexUnavailableError: a file has changed since it was closed; the checksums are
+            kept.
     """
     try:
         expected = json.loads((directory / CHECKSUM_FILE).read_text(encoding="utf-8"))
@@ -279,7 +313,9 @@ def remove_checksums(directory: Path, remedy: str = REBUILD) -> None:
     except ValueError:  # the process was killed while it wrote them
         expected = None
     if expected is not None and expected != _sums(directory):
-        raise IndexUnavailableError(f"The index files in {directory} are damaged. Run: {remedy}")
+        raise IndexUnavailableError(
+            f"The index files in {directory} are damaged. Run: {remedy}"
+        )
     (directory / CHECKSUM_FILE).unlink(missing_ok=True)
 
 
@@ -297,7 +333,8 @@ def _sum(file: Path) -> int:
 
 
 def blank_unused(directory: Path) -> None:
-    """Overwrite the unused space behind the last vector in all index files of a directory.
+    """Overwrite the unused space behind the last vector in all index files of a
+    directory.
 
     Nothing may write to the files meanwhile, since the number of vectors is read first.
     """
@@ -312,7 +349,9 @@ def blank_unused(directory: Path) -> None:
 
 
 def _blank_after(file: Path, used: int) -> None:
-    """Truncate the file and extend it to its former size, which fills the space with zeros."""
+    """Truncate the file and extend it to its former size, which fills the space with
+    zeros.
+    """
     size = file.stat().st_size if file.exists() else 0
     if size > used:
         os.truncate(file, used)

@@ -1,10 +1,12 @@
 """Forgetting messages, sessions and records, and erasing a user.
 
-A record that a forgotten message carries is deleted as a whole, since its text may repeat what the
-message said. What was done to other records is taken back in `change_log.py`.
+A record that a forgotten message carries is deleted as a whole, since its text may
+repeat what the message said. What was done to other records is taken back in
+`change_log.py`.
 
-Of deleted messages a hash of their ids is kept: a thread sends them again with every turn. It is
-kept by the application's checkpointer, where `forget` and `expire` do not reach.
+Of deleted messages a hash of their ids is kept: a thread sends them again with every
+turn. It is kept by the application's checkpointer, where `forget` and `expire` do not
+reach.
 """
 
 import re
@@ -19,7 +21,12 @@ from langmem_graph.ids_and_times import is_unique, session_key
 from langmem_graph.messages import UNNAMED
 from langmem_graph.reports import EraseReport, ForgetPreview, ForgetReport
 from langmem_graph.rooms import shared_name
-from langmem_graph.storage import call_log, pending_messages, record_queries, vector_rows
+from langmem_graph.storage import (
+    call_log,
+    pending_messages,
+    record_queries,
+    vector_rows,
+)
 from langmem_graph.storage.change_log import Numbers, forget_changes
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
@@ -50,13 +57,19 @@ from langmem_graph.storage.user_room import note_deletion
 from langmem_graph.storage.where_conditions import having
 
 _OF_CONTENT = re.compile(rf"m-[0-9a-f]{{32}}|{UNNAMED}.*", re.DOTALL)
-"""Ids that memory gave: the first kind is a hash of the text, of which nothing is to be left."""
+"""Ids that memory gave: the first kind is a hash of the text, of which nothing is to be
+left.
+"""
 _COPY = re.compile(r"~\d+$")
-"""Ends the id of a message that was stored beside another one with the id that it came with."""
+"""Ends the id of a message that was stored beside another one with the id that it came
+with.
+"""
 
 
 def forget(services: Services, user_id: str, **named: str | None) -> ForgetReport:
-    """Delete the `record`, `message` or `session` of an id, with everything derived from it."""
+    """Delete the `record`, `message` or `session` of an id, with everything derived
+    from it.
+    """
     _check_named(named)
     with services.known_room(user_id) as room:
         if room is None:
@@ -71,7 +84,9 @@ def forget(services: Services, user_id: str, **named: str | None) -> ForgetRepor
 
 
 def preview(services: Services, user_id: str, **named: str | None) -> ForgetPreview:
-    """What `forget` would do: it is done, looked at and taken back in one transaction."""
+    """What `forget` would do: it is done, looked at and taken back in one
+    transaction.
+    """
     _check_named(named)
     r = records_table.c
     held = select(r.n, r.status)
@@ -93,7 +108,9 @@ def preview(services: Services, user_id: str, **named: str | None) -> ForgetPrev
 
 def _check_named(named: Mapping[str, str | None]) -> None:
     if sum(name is not None for name in named.values()) != 1:
-        raise InvalidInputError("Name one thing to forget: a record, a message or a session.")
+        raise InvalidInputError(
+            "Name one thing to forget: a record, a message or a session."
+        )
 
 
 def _forget(
@@ -104,9 +121,13 @@ def _forget(
     author: str | None = None,
 ) -> ForgetReport:
     if author is not None:
-        return forget_messages(connection, list(connection.scalars(having("author", author))))
+        return forget_messages(
+            connection, list(connection.scalars(having("author", author)))
+        )
     if record is not None:
-        return forget_records(connection, record_queries.numbers_of(connection, [record]).values())
+        return forget_records(
+            connection, record_queries.numbers_of(connection, [record]).values()
+        )
     if message is not None:
         known = record_queries.message_numbers(connection, [message]).values()
         return forget_messages(connection, [n for n, _, _ in known])
@@ -118,8 +139,12 @@ def _forget(
 def forget_messages(connection: Connection, items: Numbers) -> ForgetReport:
     """Delete messages with everything derived from them."""
     sources = record_sources.c
-    carried = select(sources.record).where(sources.message.in_(items), ~sources.supporting)
-    done = forget_records(connection, list(connection.scalars(carried.distinct())), items)
+    carried = select(sources.record).where(
+        sources.message.in_(items), ~sources.supporting
+    )
+    done = forget_records(
+        connection, list(connection.scalars(carried.distinct())), items
+    )
     call_log.forget_calls(connection, items)
     drop_messages(connection, items)
     return done.model_copy(update={"messages": len(items)})
@@ -129,31 +154,42 @@ def drop_messages(connection: Connection, items: Numbers) -> None:
     """Delete the rows of messages; what they did to records was taken care of."""
     affected = select(messages.c.session).where(messages.c.n.in_(items)).distinct()
     affected_sessions = list(connection.scalars(affected))
-    connection.execute(delete(record_sources).where(record_sources.c.message.in_(items)))
+    connection.execute(
+        delete(record_sources).where(record_sources.c.message.in_(items))
+    )
     _drop_layer(connection, MESSAGES, items)
-    named = select(sessions.c.session_id, messages.c.message_id).join_from(messages, sessions)
+    named = select(sessions.c.session_id, messages.c.message_id).join_from(
+        messages, sessions
+    )
     gone = connection.execute(named.where(messages.c.n.in_(items))).all()
     note_deleted(connection, map(tuple, gone))
     connection.execute(delete(unread).where(unread.c.message.in_(items)))
-    connection.execute(delete(message_values).where(message_values.c.message.in_(items)))
+    connection.execute(
+        delete(message_values).where(message_values.c.message.in_(items))
+    )
     connection.execute(delete(messages).where(messages.c.n.in_(items)))
     MESSAGE_WORDS.drop(connection, items)
     for session in affected_sessions:
         _update_session(connection, session)
 
 
-def forget_records(connection: Connection, items: Numbers, gone: Numbers = ()) -> ForgetReport:
-    """Delete records with their history, their links and the files that may repeat them.
+def forget_records(
+    connection: Connection, items: Numbers, gone: Numbers = ()
+) -> ForgetReport:
+    """Delete records with their history, their links and the files that may repeat
+    them.
 
-    `gone` are messages that are being forgotten: what they did to other records is taken back, and
-    the other messages of the deleted records are extracted again.
+    `gone` are messages that are being forgotten: what they did to other records is
+    taken back, and the other messages of the deleted records are extracted again.
     """
     files = drop_files(connection) if items or gone else 0
     again = _read_again(connection, items, gone) if items and gone else 0
     restored = forget_changes(connection, items, gone)
     if items:
         drop_records(connection, items)
-    return ForgetReport(records=len(items), restored=len(restored), files=files, read_again=again)
+    return ForgetReport(
+        records=len(items), restored=len(restored), files=files, read_again=again
+    )
 
 
 def drop_records(connection: Connection, items: Numbers) -> None:
@@ -164,9 +200,12 @@ def drop_records(connection: Connection, items: Numbers) -> None:
     RECORD_WORDS.drop(connection, items)
     _drop_layer(connection, RECORDS, items)
     connection.execute(update(records_table).values(cluster=None))
-    connection.execute(delete(clusters))  # a sum of vectors would keep the deleted ones' share
+    # a sum of vectors would keep the deleted ones' share
+    connection.execute(delete(clusters))
     connection.execute(delete(records_table).where(records_table.c.n.in_(items)))
-    used = select(records_table.c.attribute).where(records_table.c.attribute.is_not(None))
+    used = select(records_table.c.attribute).where(
+        records_table.c.attribute.is_not(None)
+    )
     connection.execute(delete(attributes).where(attributes.c.n.not_in(used)))
 
 
@@ -189,7 +228,8 @@ def _read_again(connection: Connection, items: Numbers, gone: Numbers) -> int:
 
 def drop_files(connection: Connection) -> int:
     """Delete all topic tracks and the profile: they may repeat more than they cite."""
-    pending_messages.next_generation(connection)  # answers still under way must not be stored
+    # answers still under way must not be stored
+    pending_messages.next_generation(connection)
     keys = ("scene", *FILE_KEYS)
     connection.execute(delete(meta).where(meta.c.key.in_(keys)))
     call_log.forget_words(connection, None)
@@ -204,7 +244,9 @@ def _drop_layer(connection: Connection, layer: str, items: Iterable[int]) -> Non
 
 
 def _update_session(connection: Connection, session: int) -> None:
-    """Index the remaining messages anew and correct the centroid; delete an empty session."""
+    """Index the remaining messages anew and correct the centroid; delete an empty
+    session.
+    """
     m = messages.c
     spoken = select(m.n, m.name, m.text).where(m.session == session, SPOKEN)
     rows = connection.execute(spoken.order_by(m.n)).all()
@@ -217,19 +259,27 @@ def _update_session(connection: Connection, session: int) -> None:
     held = vector_rows.vectors_of(connection, numbers)
     total = held.matrix.sum(axis=0).astype("float32").tobytes() if len(held) else None
     counted = {"vector_sum": total, "vector_count": len(held)}
-    connection.execute(update(sessions).where(sessions.c.n == session).values(**counted))
+    connection.execute(
+        update(sessions).where(sessions.c.n == session).values(**counted)
+    )
 
 
 def erase(services: Services, user_id: str) -> EraseReport:
-    """Delete everything of a user: rows or the folder, and vectors on a Chroma server first."""
+    """Delete everything of a user: rows or the folder, and vectors on a Chroma server
+    first.
+    """
     services.check_open()
     report = services.directory.erase(user_id)
     if shared_name(user_id) is not None:
         return report
     try:
-        return report.model_copy(update={"shared_rooms": _rooms_with_words_of(services, user_id)})
+        return report.model_copy(
+            update={"shared_rooms": _rooms_with_words_of(services, user_id)}
+        )
     except LangMemGraphError as error:  # the user is erased all the same
-        unknown = f"Not every shared room could be looked at for words of the user: {error}"
+        unknown = (
+            f"Not every shared room could be looked at for words of the user: {error}"
+        )
         return report.model_copy(update={"warnings": [unknown]})
 
 
@@ -245,9 +295,13 @@ def _rooms_with_words_of(services: Services, author: str) -> dict[str, int]:
 
 
 def note_deleted(connection: Connection, named: Iterable[tuple[str, str]]) -> None:
-    """Note that messages of these sessions and ids are deleted, in the transaction that does so."""
+    """Note that messages of these sessions and ids are deleted, in the transaction that
+    does so.
+    """
     ids = {one for one in named if not _OF_CONTENT.fullmatch(one[1])}
-    ids |= {(session, _COPY.sub("", name)) for session, name in ids if not is_unique(name)}
+    ids |= {
+        (session, _COPY.sub("", name)) for session, name in ids if not is_unique(name)
+    }
     rows = [{"key": key, "value": ""} for key in {_key(*one) for one in ids}]
     for some in portions(rows):
         connection.execute(upsert(meta).on_conflict_do_nothing(), list(some))
@@ -257,7 +311,8 @@ def deleted_among(connection: Connection, session: str, ids: Iterable[str]) -> s
     """Those of these ids whose messages were deleted."""
     keys = {_key(session, name): name for name in ids}
     return {
-        keys[row.key] for row in rows_where_in(connection, select(meta.c.key), meta.c.key, keys)
+        keys[row.key]
+        for row in rows_where_in(connection, select(meta.c.key), meta.c.key, keys)
     }
 
 

@@ -1,7 +1,7 @@
 """The lock of a memory's directory, and the folders that are deleted in it.
 
-One process at a time writes to a directory, unless the vectors are on a Chroma server: then the
-lock is held only while the directory is opened.
+One process at a time writes to a directory, unless the vectors are on a Chroma server:
+then the lock is held only while the directory is opened.
 """
 
 import logging
@@ -19,7 +19,8 @@ _log = logging.getLogger(__name__)
 LOCK_FILE = "lock"
 USERS, SHARED = "users", "shared"
 """The folders of users' rooms, and of shared ones."""
-ERASED = ".erased-"  # begins the names of folders being deleted; the next opening deletes the rest
+# begins the names of folders being deleted; the next opening deletes the rest
+ERASED = ".erased-"
 LOCK_SECONDS = 2.0  # processes that share a server hold the lock only while they open
 
 
@@ -35,7 +36,8 @@ class DirectoryLock:
         self._file = path / LOCK_FILE
         try:
             (path / USERS).mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(self._file, thread_local=False)  # any thread may close
+            # any thread may close
+            self._lock = FileLock(self._file, thread_local=False)
             self._lock.acquire(timeout=LOCK_SECONDS)
             if isinstance(
                 self._lock, SoftFileLock
@@ -44,25 +46,34 @@ class DirectoryLock:
                 raise OSError("its disk has no locks")
         except Timeout as error:
             raise MemoryLockedError(
-                f"{path} is open in another process; one process writes at a time. Close the "
-                "other one; or let several processes share it through a Chroma server: start "
-                "`chroma run --path DIR` and use Memory(path, chroma='http://localhost:8000') in "
+                f"{path} is open in another process; one process writes at a time. "
+                "Close the "
+                "other one; or let several processes share it through a Chroma "
+                "server: start "
+                "`chroma run --path DIR` and use Memory(path, "
+                "chroma='http://localhost:8000') in "
                 "each; or only look: Memory(path, read_only=True)."
             ) from error
         except (OSError, NotImplementedError) as error:  # the latter is filelock's
             raise StorageError(
-                f"The memory directory {path} cannot be used: {error}. Choose a directory "
-                "on a local disk that this process may write to; several processes can share it "
+                f"The memory directory {path} cannot be used: {error}. Choose a "
+                "directory "
+                "on a local disk that this process may write to; several processes "
+                "can share it "
                 "there through a Chroma server: Memory(path, chroma='http://localhost:8000')."
             ) from error
         self._identity: tuple[int, int] | None = identity_of(self._file)
 
     def check(self) -> None:
-        """Raise if the lock's file was deleted or replaced: others could lock the new one."""
+        """Raise if the lock's file was deleted or replaced: others could lock the new
+        one.
+        """
         if identity_of(self._file) != self._identity:
             raise StorageError(
-                f"The lock file {self._file} was deleted while this Memory was open, so "
-                "that another process may write here. Nothing was stored by this call. Close this "
+                f"The lock file {self._file} was deleted while this Memory was open, "
+                "so "
+                "that another process may write here. Nothing was stored by this "
+                "call. Close this "
                 "Memory and open it again."
             )
 
@@ -72,7 +83,9 @@ class DirectoryLock:
 
 
 def finish_erasures(path: Path) -> None:
-    """Finish what a killed process left: deleting folders and blanking Chroma's files."""
+    """Finish what a killed process left: deleting folders and blanking Chroma's
+    files.
+    """
     rooms = (path / USERS, path / SHARED)
     for leftover in (left for folder in rooms for left in folder.glob(f"{ERASED}*")):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -81,11 +94,14 @@ def finish_erasures(path: Path) -> None:
         try:
             blank_unused(index)
         except OSError as error:
-            _log.warning("%s may hold fragments of the memory of a process: %s", index, error)
+            _log.warning(
+                "%s may hold fragments of the memory of a process: %s", index, error
+            )
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a folder; if the process is killed meanwhile, the next opening deletes the rest.
+    """Delete a folder; if the process is killed meanwhile, the next opening deletes the
+    rest.
 
     Raises:
         StorageError: a file could not be deleted.
@@ -94,6 +110,7 @@ def remove_folder(folder: Path) -> None:
         shutil.rmtree(folder.rename(folder.with_name(f"{ERASED}{uuid.uuid4().hex}")))
     except OSError as error:
         raise StorageError(
-            f"Not everything could be erased: {error}. Close other programs that use {folder} and "
+            f"Not everything could be erased: {error}. Close other programs that use "
+            f"{folder} and "
             "open the memory again."
         ) from error

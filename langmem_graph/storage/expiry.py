@@ -1,7 +1,8 @@
 """Retention: deletes what is older than it is to be kept.
 
-A message expires with everything that quotes it, as if it were forgotten; but what it did to other
-records stays done, and a record that a younger message says, too, stays with that message.
+A message expires with everything that quotes it, as if it were forgotten; but what it
+did to other records stays done, and a record that a younger message says, too, stays
+with that message.
 """
 
 import logging
@@ -33,7 +34,8 @@ from langmem_graph.storage.user_room import Room, note_deletion
 _log = logging.getLogger(__name__)
 _KEEP_DAYS = "keep_days"
 _LONGEST = 700_000  # days, before which no time can be computed
-_AT_ONCE = 500  # messages, or records, of one transaction; others may work between two of them
+# messages, or records, of one transaction; others may work between two of them
+_AT_ONCE = 500
 
 
 def set_keep_days(services: Services, user_id: str, keep: KeepDays) -> None:
@@ -49,14 +51,18 @@ def set_keep_days(services: Services, user_id: str, keep: KeepDays) -> None:
 
 
 def expire(services: Services, user_id: str) -> ExpiryReport:
-    """Delete what of a user is older than the user's limits, or else the memory's, allow."""
+    """Delete what of a user is older than the user's limits, or else the memory's,
+    allow.
+    """
     room_name = shared_name(user_id)
     report = ExpiryReport(user_id=room_name or user_id, is_shared=room_name is not None)
     kept = set[int]()
     with services.known_room(user_id) as room:
         if room is None:
             return report
-        since = _limits(room.database.read(lambda c: get_meta(c, _KEEP_DAYS)), services.keep_days)
+        since = _limits(
+            room.database.read(lambda c: get_meta(c, _KEEP_DAYS)), services.keep_days
+        )
         while (done := _some(services, room, since, kept)) is not None:
             report = _sum(report, done)
         if report.messages or report.records:
@@ -70,9 +76,11 @@ def expire(services: Services, user_id: str) -> ExpiryReport:
 
 
 def expire_all(services: Services) -> list[ExpiryReport]:
-    """Do so for every user and shared room; the reports of those of whom something was deleted.
+    """Do so for every user and shared room; the reports of those of whom something was
+    deleted.
 
-    Where it fails for one, it is done for the others, and the first error is raised then.
+    Where it fails for one, it is done for the others, and the first error is raised
+    then.
     """
     reports, errors = list[ExpiryReport](), list[LangMemGraphError]()
     for key in every_room(services):
@@ -88,25 +96,36 @@ def expire_all(services: Services) -> list[ExpiryReport]:
 
 def every_room(services: Services) -> list[str]:
     """The keys of all users' rooms and of all shared ones."""
-    return [key for one in (False, True) for key in services.directory.users(shared=one)]
+    return [
+        key for one in (False, True) for key in services.directory.users(shared=one)
+    ]
 
 
-def _limits(own: str | None, default: KeepDays) -> tuple[datetime | None, datetime | None]:
+def _limits(
+    own: str | None, default: KeepDays
+) -> tuple[datetime | None, datetime | None]:
     """Since when messages and records are kept, as the ledger stores times."""
     keep = KeepDays.model_validate_json(own) if own else KeepDays()
     now = datetime.now(UTC).replace(tzinfo=None)
     days = (keep.messages or default.messages, keep.records or default.records)
-    first, second = (now - timedelta(min(one, _LONGEST)) if one else None for one in days)
+    first, second = (
+        now - timedelta(min(one, _LONGEST)) if one else None for one in days
+    )
     return first, second
 
 
 def _sum(report: ExpiryReport, done: ExpiryReport) -> ExpiryReport:
     names = ("messages", "records", "files")
-    return report.model_copy(update={n: getattr(report, n) + getattr(done, n) for n in names})
+    return report.model_copy(
+        update={n: getattr(report, n) + getattr(done, n) for n in names}
+    )
 
 
 def _some(
-    services: Services, room: Room, since: tuple[datetime | None, datetime | None], kept: set[int]
+    services: Services,
+    room: Room,
+    since: tuple[datetime | None, datetime | None],
+    kept: set[int],
 ) -> ExpiryReport | None:
     """Let some messages, or else some records, expire; None where nothing is too old.
 
@@ -135,10 +154,14 @@ def _too_old(connection: Connection, since: datetime) -> list[int]:
 def _unsaid(
     connection: Connection, since: datetime, gone: Sequence[int] | None = None
 ) -> list[int]:
-    """Records that no message says since then: of those that `gone` say, all; else some."""
+    """Records that no message says since then: of those that `gone` say, all; else
+    some.
+    """
     s, m = record_sources.c, messages.c
     said: ColumnElement[bool] = exists(
-        select(s.message).join(messages, m.n == s.message).where(s.record == records.c.n)
+        select(s.message)
+        .join(messages, m.n == s.message)
+        .where(s.record == records.c.n)
         .where(m.at >= since)
     )  # fmt: skip
     query = select(records.c.n).where(~said).order_by(records.c.n)
@@ -156,7 +179,9 @@ def _expire(
 ) -> tuple[ExpiryReport, list[int]]:
     """The report, and the records that stay without some of their messages."""
     s = record_sources.c
-    said = select(s.record).where(s.message.in_(gone), s.record.not_in(items)).distinct()
+    said = (
+        select(s.record).where(s.message.in_(gone), s.record.not_in(items)).distinct()
+    )
     kept = list(connection.scalars(said))
     files = drop_files(connection)
     expire_changes(connection, items, kept, gone)
@@ -170,7 +195,9 @@ def _expire(
 
 
 def _let_carry(connection: Connection, kept: Sequence[int]) -> None:
-    """Let the messages that are left of records carry them, without words of the others."""
+    """Let the messages that are left of records carry them, without words of the
+    others.
+    """
     s, r = record_sources.c, records.c
     carried = select(s.record).where(s.record.in_(kept), s.supporting.is_(False))
     alone = s.record.in_(kept) & s.record.not_in(carried)
@@ -179,15 +206,23 @@ def _let_carry(connection: Connection, kept: Sequence[int]) -> None:
     for n, own, values in connection.execute(
         select(r.n, r.text, r.verbatim).where(r.n.in_(kept))
     ).all():
-        said = connection.scalars(select(messages.c.text).where(messages.c.n.in_(cited[n])))
+        said = connection.scalars(
+            select(messages.c.text).where(messages.c.n.in_(cited[n]))
+        )
         texts = [own, *said]
-        left = [one for one in values if all(any(w in text for text in texts) for w in _words(one))]
+        left = [
+            one
+            for one in values
+            if all(any(w in text for text in texts) for w in _words(one))
+        ]
         if left != values:
             record_writes.set_columns(connection, n, {"verbatim": left})
 
 
 def _words(value: Any) -> list[str]:
-    """The words of a message that a value repeats: what was read, and all texts of a form."""
+    """The words of a message that a value repeats: what was read, and all texts of a
+    form.
+    """
     if isinstance(value, Mapping):
         parts = value["data"].values() if FORM in value else [value.get("raw", "")]
         return [word for part in parts for word in _texts(part)]
@@ -199,5 +234,7 @@ def _texts(value: Any) -> list[str]:
     if isinstance(several, str):
         return [several]
     return (
-        [text for one in several for text in _texts(one)] if isinstance(several, Iterable) else []
+        [text for one in several for text in _texts(one)]
+        if isinstance(several, Iterable)
+        else []
     )

@@ -1,7 +1,7 @@
 """Full-text tables: the words of messages, records and a store's texts, ranked by BM25.
 
-SQLite's FTS5 holds them in a ledger's file; on PostgreSQL they are in `postgres_words.py`. Both get
-the words from `words.py`, so that they find the same.
+SQLite's FTS5 holds them in a ledger's file; on PostgreSQL they are in
+`postgres_words.py`. Both get the words from `words.py`, so that they find the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,8 @@ class WordTable:
     def create(self, connection: sa.Connection) -> None:
         """Create the table in a ledger's file, in place of an older one.
 
-        The words are split and stemmed already: FTS5 only has to find the spaces between them.
+        The words are split and stemmed already: FTS5 only has to find the spaces
+        between them.
         """
         connection.exec_driver_sql(f"DROP TABLE IF EXISTS {self.name}")
         connection.exec_driver_sql(
@@ -52,7 +53,9 @@ class WordTable:
 
     def add(self, connection: sa.Connection, rows: Mapping[int, Sequence[str]]) -> None:
         """Index the texts of each number, one per column."""
-        words = {n: [words_of_text(text) for text in texts] for n, texts in rows.items()}
+        words = {
+            n: [words_of_text(text) for text in texts] for n, texts in rows.items()
+        }
         if not words:
             return
         if _is_postgres(connection):
@@ -70,12 +73,17 @@ class WordTable:
         if rows and _is_postgres(connection):
             postgres_words.drop(connection, self.number, [row["n"] for row in rows])
         elif rows:
-            connection.execute(sa.delete(words).where(words.c.rowid == sa.bindparam("n")), rows)
+            connection.execute(
+                sa.delete(words).where(words.c.rowid == sa.bindparam("n")), rows
+            )
 
     def optimize(self, connection: sa.Connection) -> None:
-        """Merge the index into one segment, which removes deleted words from the file."""
+        """Merge the index into one segment, which removes deleted words from
+        the file.
+        """
         if not _is_postgres(connection):
-            command = sa.table(self.name, sa.column(self.name))  # FTS5 takes commands as rows
+            # FTS5 takes commands as rows
+            command = sa.table(self.name, sa.column(self.name))
             connection.execute(sa.insert(command).values({self.name: "optimize"}))
 
     def counts(
@@ -91,7 +99,9 @@ class WordTable:
         asked = {term: after.get(term, 0) for term in terms}
         if _is_postgres(connection):
             return postgres_words.counts(connection, self.number, asked)
-        command = f"SELECT count(*) FROM {self.name} WHERE {self.name} MATCH ? AND rowid > ?"  # noqa: S608  # a constant
+        command = (
+            f"SELECT count(*) FROM {self.name} WHERE {self.name} MATCH ? AND rowid > ?"  # noqa: S608  # a constant
+        )
         plain = _plain(connection)
         return {
             term: plain.execute(command, (match_expression([term]), n)).fetchone()[0]
@@ -103,7 +113,9 @@ class WordTable:
         if _is_postgres(connection):
             rows: int | None = postgres_words.rows(connection, self.number)
         else:
-            rows = connection.exec_driver_sql(f"SELECT count(*) FROM {self.name}_docsize").scalar()  # noqa: S608  # a constant
+            rows = connection.exec_driver_sql(
+                f"SELECT count(*) FROM {self.name}_docsize"  # noqa: S608  # a constant
+            ).scalar()
         return TermCounts(rows or 0, self.counts(connection, terms))
 
     def search(
@@ -114,21 +126,26 @@ class WordTable:
         among: sa.Select[tuple[int]] | Passes | None = None,
         counted: TermCounts | None = None,
     ) -> list[tuple[int, float]]:
-        """The numbers of the rows that have a term, with their BM25 scores, best (highest) first.
+        """The numbers of the rows that have a term, with their BM25 scores, best
+        (highest) first.
 
         Args:
             connection: of the ledger.
             terms: as `query_terms` gives them.
             limit: the largest number of rows; None is all.
-            among: selects the numbers that are meant, or says of each number from 0 on whether it
-                is; None is all.
-            counted: in how many rows each term occurs, where that is known; pooled counts, of
-                several rooms, also tell how rare the terms are.
+            among: selects the numbers that are meant, or says of each number from 0 on
+                whether it is; None is all.
+            counted: in how many rows each term occurs, where that is known; pooled
+                counts, of several rooms, also tell how rare the terms are.
         """
         if not terms:
             return []
         if _is_postgres(connection):
-            counted = TermCounts(0, self.counts(connection, terms)) if counted is None else counted
+            counted = (
+                TermCounts(0, self.counts(connection, terms))
+                if counted is None
+                else counted
+            )
             meant = self.number, terms, self.weights, limit, among, counted
             return postgres_words.search(connection, *meant)
         with _function_passes(connection, among):
@@ -146,7 +163,9 @@ class WordTable:
         if not isinstance(among, sa.Select) and not (counted and counted.pooled):
             asked = matching, -1 if limit is None else limit
             statement = self._best.format("" if among is None else f"AND {_PASSES}")
-            found: list[tuple[int, float]] = _plain(connection).execute(statement, asked).fetchall()
+            found: list[tuple[int, float]] = (
+                _plain(connection).execute(statement, asked).fetchall()
+            )
             return found
         query = self._scores(sa.literal(matching), among)
         if counted is not None and counted.pooled:
@@ -168,8 +187,13 @@ class WordTable:
 
     @cached_property
     def _best(self) -> str:
-        """The statement for the best rows that match one value, as many as another one says."""
-        found = f"SELECT rowid, {self._bm25} AS score FROM {self.name} WHERE {self.name} MATCH ?"  # noqa: S608  # constants
+        """The statement for the best rows that match one value, as many as another one
+        says.
+        """
+        found = (
+            f"SELECT rowid, {self._bm25} AS score FROM {self.name} "  # noqa: S608  # constants
+            f"WHERE {self.name} MATCH ?"
+        )
         return f"{found} {{}} ORDER BY score DESC, rowid LIMIT ?"
 
     def _scores(
@@ -181,7 +205,9 @@ class WordTable:
         """Selects the rows that match, with this share of their BM25 scores."""
         bm25 = sa.literal_column(self._bm25, sa.Float)
         score = bm25 if share == 1.0 else bm25 * share
-        found = sa.select(sa.column("rowid"), score.label("score")).select_from(self._table)
+        found = sa.select(sa.column("rowid"), score.label("score")).select_from(
+            self._table
+        )
         found = found.where(sa.column(self.name).match(matching))
         if among is None:
             return found
@@ -212,7 +238,8 @@ def words_of(
 ) -> dict[int, tuple[str, str]]:
     """What the full-text index holds of messages that follow one another, by number.
 
-    `spoken` is number, speaker's name and text of each, `earlier` the texts before them.
+    `spoken` is number, speaker's name and text of each, `earlier` the texts before
+    them.
     """
     words, before = dict[int, tuple[str, str]](), list(earlier)
     for n, name, text in spoken:
@@ -234,7 +261,8 @@ def _function_passes(
 ) -> Iterator[None]:
     """While it runs, SQLite's function `passes` tells which numbers are meant.
 
-    It is asked before a row's score is computed, so the fewer pass, the less a search takes.
+    It is asked before a row's score is computed, so the fewer pass, the less a search
+    takes.
     """
     if among is None or isinstance(among, sa.Select):
         yield
@@ -254,7 +282,9 @@ def _plain(connection: sa.Connection) -> Any:
 
 
 def _summed(scores: Sequence[sa.Select[Any]]) -> sa.Select[Any]:
-    """Selects each row once, with the sum of its scores; SQLite cannot do that for one query."""
+    """Selects each row once, with the sum of its scores; SQLite cannot do that for one
+    query.
+    """
     every = sa.union_all(*scores).subquery()
     total = sa.func.sum(every.c.score).label("score")
     return sa.select(every.c.rowid, total).group_by(every.c.rowid)

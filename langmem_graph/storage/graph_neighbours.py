@@ -1,6 +1,8 @@
-"""Which records belong together: of one attribute or message, of one cluster, or by edges.
+"""Which records belong together: of one attribute or message, of one cluster, or by
+edges.
 
-A cluster keeps the sum of its records' vectors, so that its centroid need not be recomputed.
+A cluster keeps the sum of its records' vectors, so that its centroid need not be
+recomputed.
 """
 
 from collections.abc import Sequence
@@ -34,7 +36,9 @@ class Clusters:
     counts: list[int]
 
     def nearest(self, vector: Vector) -> tuple[int, float]:
-        """Position and cosine of the nearest centroid; (-1, -1) when there are no clusters."""
+        """Position and cosine of the nearest centroid; (-1, -1) when there are no
+        clusters.
+        """
         if not self.numbers:
             return -1, -1.0
         matrix = np.stack(self.sums)
@@ -53,8 +57,12 @@ def all_clusters(connection: Connection) -> Clusters:
     )
 
 
-def join(connection: Connection, held: Clusters, place: int, record: int, vector: Vector) -> int:
-    """Add a record to the cluster at a position of `held`, or to a new one (-1); its number."""
+def join(
+    connection: Connection, held: Clusters, place: int, record: int, vector: Vector
+) -> int:
+    """Add a record to the cluster at a position of `held`, or to a new one (-1); its
+    number.
+    """
     if place < 0:
         new = insert(clusters).values(vector_sum=vector.tobytes(), vector_count=1)
         n: int = connection.execute(new.returning(clusters.c.n)).scalar_one()
@@ -65,36 +73,60 @@ def join(connection: Connection, held: Clusters, place: int, record: int, vector
         n = held.numbers[place]
         held.sums[place] = np.asarray(held.sums[place] + vector, dtype=np.float32)
         held.counts[place] += 1
-        grown = {"vector_sum": held.sums[place].tobytes(), "vector_count": held.counts[place]}
+        grown = {
+            "vector_sum": held.sums[place].tobytes(),
+            "vector_count": held.counts[place],
+        }
         connection.execute(update(clusters).where(clusters.c.n == n).values(**grown))
     connection.execute(update(records).where(records.c.n == record).values(cluster=n))
     return n
 
 
 def link_semantically(
-    connection: Connection, record: int, others: Sequence[tuple[int, float]], origin: str
+    connection: Connection,
+    record: int,
+    others: Sequence[tuple[int, float]],
+    origin: str,
 ) -> None:
     """Add semantic edges, which have no direction, to records with their cosines."""
     for other, cosine in others:
         low, high = sorted((record, other))
-        add_link(connection, low, high, SEMANTIC, weight=cosine, scorer="cosine", origin=origin)
+        add_link(
+            connection,
+            low,
+            high,
+            SEMANTIC,
+            weight=cosine,
+            scorer="cosine",
+            origin=origin,
+        )
 
 
-def cluster_members(connection: Connection, items: Sequence[int], most: int) -> list[int]:
-    """The newest active records in the clusters of these records, without these themselves."""
+def cluster_members(
+    connection: Connection, items: Sequence[int], most: int
+) -> list[int]:
+    """The newest active records in the clusters of these records, without these
+    themselves.
+    """
     touched = select(records.c.cluster).where(records.c.n.in_(items))
     near = records.c.cluster.in_(touched) & records.c.n.not_in(items)
     query = select(records.c.n).where(near, records.c.status == ACTIVE)
     return list(connection.scalars(query.order_by(records.c.n.desc()).limit(most)))
 
 
-def neighbours(connection: Connection, items: Sequence[int], kind: str) -> list[tuple[int, float]]:
+def neighbours(
+    connection: Connection, items: Sequence[int], kind: str
+) -> list[tuple[int, float]]:
     """Active records that edges of a kind connect to these, without these themselves.
 
-    Edges count in either direction; each record comes with its best weight, the highest first.
+    Edges count in either direction; each record comes with its best weight, the highest
+    first.
     """
     given, best = set(items), dict[int, float]()
-    for here, there in ((links.c.source, links.c.target), (links.c.target, links.c.source)):
+    for here, there in (
+        (links.c.source, links.c.target),
+        (links.c.target, links.c.source),
+    ):
         query = (
             select(there, links.c.weight)
             .join(records, (records.c.n == there) & (records.c.status == ACTIVE))
@@ -106,11 +138,19 @@ def neighbours(connection: Connection, items: Sequence[int], kind: str) -> list[
     return sorted(best.items(), key=lambda pair: -pair[1])
 
 
-def of_same_attribute(connection: Connection, items: Sequence[int], most: int) -> list[int]:
-    """For each of these records, the newest active ones of the same subject and attribute."""
+def of_same_attribute(
+    connection: Connection, items: Sequence[int], most: int
+) -> list[int]:
+    """For each of these records, the newest active ones of the same subject and
+    attribute.
+    """
     r, found = records.c, list[int]()
     for n in items:
-        own = select(r.attribute).where(r.n == n, r.attribute.is_not(None)).scalar_subquery()
+        own = (
+            select(r.attribute)
+            .where(r.n == n, r.attribute.is_not(None))
+            .scalar_subquery()
+        )
         same = select(r.n).where(r.attribute == own, r.status == ACTIVE, r.n != n)
         found += connection.scalars(same.order_by(r.n.desc()).limit(most))
     return list(dict.fromkeys(found))
@@ -124,7 +164,11 @@ def of_attribute(
         return []
     r, a = records.c, attributes.c
     meant = (a.subject == plain(subject)) & (a.name == plain(name))
-    of_it = select(r.n).join(attributes, a.n == r.attribute).where(meant, r.status == ACTIVE)
+    of_it = (
+        select(r.n)
+        .join(attributes, a.n == r.attribute)
+        .where(meant, r.status == ACTIVE)
+    )
     return list(connection.scalars(of_it.order_by(r.n.desc()).limit(most)))
 
 
@@ -132,7 +176,9 @@ def citing_messages(connection: Connection, items: Sequence[int]) -> list[int]:
     """The active records that cite these messages, in the order of the messages."""
     s = record_sources.c
     cited = select(s.message, s.record).join(records, records.c.n == s.record)
-    rows = rows_where_in(connection, cited.where(records.c.status == ACTIVE), s.message, items)
+    rows = rows_where_in(
+        connection, cited.where(records.c.status == ACTIVE), s.message, items
+    )
     place = {message: place for place, message in enumerate(items)}
     ordered = sorted(rows, key=lambda row: (place[row.message], row.record))
     return list(dict.fromkeys(row.record for row in ordered))

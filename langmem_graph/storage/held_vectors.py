@@ -1,9 +1,9 @@
 """The vectors of messages of a room, held in memory between searches.
 
-Comparing with all of them takes less time than asking an index and reading what it found, and is
-exact. They are used only where they are those of the transaction: a number is never given twice and
-every deletion leaves a mark, so the greatest numbers and that mark tell whether any was added or
-deleted, by whichever process.
+Comparing with all of them takes less time than asking an index and reading what it
+found, and is exact. They are used only where they are those of the transaction: a
+number is never given twice and every deletion leaves a mark, so the greatest numbers
+and that mark tell whether any was added or deleted, by whichever process.
 """
 
 import threading
@@ -45,14 +45,19 @@ if TYPE_CHECKING:
     _Key = weakref.ref[Database | PostgresDatabase]
 
 MOST_BYTES = 160 << 20  # of one room: 109,226 vectors of 384 numbers
-MANY = vector_rows.BLOCK  # from so many of a server's on searches do not wait until they are read
+# from so many of a server's on searches do not wait until they are read
+MANY = vector_rows.BLOCK
 BESIDE_BYTES = 8 << 20  # from so many on a thread of its own is worth while
-SMALL_BYTES = 32 << 20  # a larger room is held only where it takes the place of none in use
+# a larger room is held only where it takes the place of none in use
+SMALL_BYTES = 32 << 20
 ALL_BYTES = 256 << 20  # of all rooms of the process
 IN_USE_SECONDS, REFUSED_SECONDS, READING_SECONDS = 300.0, 60.0, 30.0
 TERMS = 10_000  # of one room whose counts are remembered
 FILTERS = 16  # of one room whose messages are remembered
-_LAST = [sa.select(sa.func.max(t.c.n)).scalar_subquery() for t in (vectors, messages, records)]
+_LAST = [
+    sa.select(sa.func.max(t.c.n)).scalar_subquery()
+    for t in (vectors, messages, records)
+]
 _FACTS = [
     sa.select(meta.c.value).where(meta.c.key == key).scalar_subquery()
     for key in (VECTORS_DELETED, "embedder", "dimension")
@@ -64,7 +69,9 @@ _RECENT: "OrderedDict[_Key, _Place]" = OrderedDict()
 
 
 class State(NamedTuple):
-    """What tells whether a room's vectors or messages have changed, read by one query."""
+    """What tells whether a room's vectors or messages have changed, read by one
+    query.
+    """
 
     vector: int
     """The greatest number of a vector, of whichever layer."""
@@ -83,20 +90,30 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class HeldVectors:
-    """All vectors of messages as they were at one time, in the order of their numbers."""
+    """All vectors of messages as they were at one time, in the order of their
+    numbers.
+    """
 
     state: State
     rows: VectorRows
     space: Matrix
-    """What the rows' matrix is the beginning of: later vectors are written behind it."""
+    """What the rows' matrix is the beginning of: later vectors are written
+    behind it.
+    """
     by_item: NDArray[np.int64]
     """The places of the vectors in the order of their messages."""
     facts: dict[int, Facts] = field(default_factory=dict)
-    """Of messages with a vector, as far as asked for: these are stored, and never edited."""
+    """Of messages with a vector, as far as asked for: these are stored, and never
+    edited.
+    """
     counted: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By term: up to which message it was counted, and in how many of these it occurs."""
+    """By term: up to which message it was counted, and in how many of these it
+    occurs.
+    """
     passing: "OrderedDict[str, Passes]" = field(default_factory=OrderedDict)
-    """By filter: of each message's number whether it passes. Metadata are never edited."""
+    """By filter: of each message's number whether it passes. Metadata are never
+    edited.
+    """
 
     @property
     def size(self) -> int:
@@ -108,14 +125,17 @@ class HeldVectors:
         places = np.arange(len(cosines))
         if passes is not None:
             places = np.flatnonzero(passes[self.rows.items])
-        items: list[int] = self.rows.items[places[_greatest(cosines[places], k)]].tolist()
+        items: list[int] = self.rows.items[
+            places[_greatest(cosines[places], k)]
+        ].tolist()
         return items
 
     def begin_comparing(self, vector: Matrix) -> Callable[[], Matrix]:
-        """Begin to compute each vector's cosine with this one; the result waits for them.
+        """Begin to compute each vector's cosine with this one; the result waits for
+        them.
 
-        A thread does it where they are many, while SQLite looks words up: neither takes turns with
-        other threads for Python's lock.
+        A thread does it where they are many, while SQLite looks words up: neither takes
+        turns with other threads for Python's lock.
         """
         work = partial(vector_rows.cosines, self.rows.matrix, vector)
         if self.rows.matrix.nbytes < BESIDE_BYTES:
@@ -125,7 +145,8 @@ class HeldVectors:
         def cosines() -> Matrix:
             try:
                 return result_of(begun, READING_SECONDS)
-            except (LangMemGraphError, TimeoutError):  # at exit no thread can be started
+            # at exit no thread can be started
+            except (LangMemGraphError, TimeoutError):
                 return work()
 
         return cosines
@@ -144,15 +165,23 @@ class HeldVectors:
         places: NDArray[np.int64] = self.by_item[before + np.arange(len(before))]
         return places
 
-    def facts_of(self, connection: Connection, items: Collection[int]) -> dict[int, Facts]:
+    def facts_of(
+        self, connection: Connection, items: Collection[int]
+    ) -> dict[int, Facts]:
         """What ranking needs to know of these messages, by number."""
         unknown = [n for n in items if n not in self.facts]
         read = message_queries.facts_of(connection, unknown) if unknown else {}
         embedded = self.rows.items[self.places_of(read)].tolist() if read else []
         self.facts.update((n, read[n]) for n in embedded)
-        return {n: self.facts.get(n) or read[n] for n in items if n in self.facts or n in read}
+        return {
+            n: self.facts.get(n) or read[n]
+            for n in items
+            if n in self.facts or n in read
+        }
 
-    def word_counts(self, connection: Connection, terms: Sequence[str]) -> dict[str, int]:
+    def word_counts(
+        self, connection: Connection, terms: Sequence[str]
+    ) -> dict[str, int]:
         """In how many messages each term occurs.
 
         Only those that arrived since it was last asked for are counted.
@@ -169,18 +198,22 @@ class HeldVectors:
         return counts
 
     def passing_filter(self, connection: Connection) -> Passes | None:
-        """Of each message's number whether it passes the connection's filter; None without one.
+        """Of each message's number whether it passes the connection's filter; None
+        without one.
 
         Only messages that arrived since the filter was last asked for are looked at.
         """
         where = filter_of(connection)
         if where is None:
             return None
-        name, last = repr(where), self.state.message  # True and 1 are equal, but not the same
+        # True and 1 are equal, but not the same
+        name, last = repr(where), self.state.message
         known = self.passing.get(name, np.zeros(1, dtype=np.bool_))
         if len(known) <= last:
             numbers = messages_matching(where, after=len(known) - 1)
-            known = np.concatenate([known, np.zeros(last + 1 - len(known), dtype=np.bool_)])
+            known = np.concatenate(
+                [known, np.zeros(last + 1 - len(known), dtype=np.bool_)]
+            )
             known[np.array(connection.scalars(numbers).all(), dtype=np.int64)] = True
         with _GUARD:
             self.passing[name] = known
@@ -204,7 +237,9 @@ class _Place:
     vectors: HeldVectors | None = None
     used: float = 0.0
     refused: tuple[str | None, float] = ("", 0.0)
-    """After which deletion it was too large, and until when it is not looked at again."""
+    """After which deletion it was too large, and until when it is not looked at
+    again.
+    """
 
     @property
     def size(self) -> int:
@@ -212,11 +247,15 @@ class _Place:
 
 
 def held(
-    database: "Database | PostgresDatabase", connection: Connection, state: State, few: int
+    database: "Database | PostgresDatabase",
+    connection: Connection,
+    state: State,
+    few: int,
 ) -> HeldVectors | None:
     """The vectors of messages of the transaction, whose state this is.
 
-    None where they are `few`, too many, or where the memory for them is in use by other rooms.
+    None where they are `few`, too many, or where the memory for them is in use by other
+    rooms.
     """
     if state.vector <= few:
         return None
@@ -243,7 +282,9 @@ def held(
 def _unread(state: State, place: _Place) -> int:
     """How many vectors there are at most that have not been read."""
     known = place.vectors.state if place.vectors else None
-    return state.vector - (known.vector if known and known.deleted == state.deleted else 0)
+    return state.vector - (
+        known.vector if known and known.deleted == state.deleted else 0
+    )
 
 
 def _read_beside(place: _Place, connection: Connection) -> None:
@@ -272,7 +313,11 @@ def _read(
     if known is not None and known.state.vector == state.vector:
         return replace(known, state=state)
     dimension = int(state.dimension or 0)
-    after, rows, space = 0, list[VectorRows](), np.empty((0, dimension), dtype=np.float32)
+    after, rows, space = (
+        0,
+        list[VectorRows](),
+        np.empty((0, dimension), dtype=np.float32),
+    )
     if known is not None:
         after, rows, space = known.state.vector, [known.rows], known.space
     used = sum(map(len, rows))
@@ -285,7 +330,8 @@ def _read(
     for block in vector_rows.all_vectors(connection, after=after):
         space[used : used + len(block)] = block.matrix
         used += len(block)
-        rows.append(replace(block, matrix=space[:0]))  # or all would be held twice meanwhile
+        # or all would be held twice meanwhile
+        rows.append(replace(block, matrix=space[:0]))
     joined = vector_rows.joined(rows, space[:used])
     own = joined, space, _order(joined.items)
     return (
@@ -296,9 +342,11 @@ def _read(
 
 
 def _is_space(size: int, state: State, own: _Place) -> bool:
-    """Whether a room's vectors may be held; other rooms are let go of for them, the idlest first.
+    """Whether a room's vectors may be held; other rooms are let go of for them, the
+    idlest first.
 
-    A large room takes the place of none that is in use: two that do would be read again and again.
+    A large room takes the place of none that is in use: two that do would be read again
+    and again.
     """
     now, too_large = monotonic(), size > MOST_BYTES
     with _GUARD:

@@ -1,7 +1,7 @@
 """What somebody who looks into a memory asks of a ledger.
 
-Messages and records as the public API returns them, a record's history, pages, what came of what,
-and how much there is.
+Messages and records as the public API returns them, a record's history, pages, what
+came of what, and how much there is.
 """
 
 from collections import defaultdict
@@ -22,7 +22,12 @@ from langmem_graph.reports import (
 )
 from langmem_graph.rooms import shared_name
 from langmem_graph.schemas import ORIGIN_OF_ROLE, Message, Record, RecordChange
-from langmem_graph.storage import message_queries, pending_messages, record_changes, record_queries
+from langmem_graph.storage import (
+    message_queries,
+    pending_messages,
+    record_changes,
+    record_queries,
+)
 from langmem_graph.storage.graph_neighbours import CAUSAL, SEMANTIC
 from langmem_graph.storage.record_queries import aware
 from langmem_graph.storage.record_writes import naive
@@ -52,7 +57,9 @@ def get_conversation(connection: Connection, ids: Sequence[str]) -> list[Message
     rows = record_queries.message_numbers(connection, ids)
     found = labelled_messages(connection, [n for n, _, _ in rows.values()])
     by_id = {message.id: message for message in found.values()}
-    return [by_id[message_id] for message_id in dict.fromkeys(ids) if message_id in by_id]
+    return [
+        by_id[message_id] for message_id in dict.fromkeys(ids) if message_id in by_id
+    ]
 
 
 def export_messages(connection: Connection) -> list[dict[str, Any]]:
@@ -70,9 +77,11 @@ def get_records(connection: Connection, ids: Sequence[str]) -> list[Record]:
 def export_records(
     connection: Connection, as_of: datetime | None, *, history: bool = False
 ) -> list[dict[str, Any]]:
-    """Rows of the records that hold now, or at a time, or (with `history`) ever; oldest first.
+    """Rows of the records that hold now, or at a time, or (with `history`) ever; oldest
+    first.
 
-    What does not hold has a row's `labels`; what held at a time is shown as it was then.
+    What does not hold has a row's `labels`; what held at a time is shown as it was
+    then.
     """
     if as_of is not None:
         numbers = record_queries.numbers_true_at(connection, naive(as_of) or as_of)
@@ -83,7 +92,9 @@ def export_records(
     read = record_queries.records_by_number if as_of else labelled_records
     stored = read(connection, numbers)
     told = record_changes.changes_of(connection, numbers) if history else {}
-    return [record_row(stored[number], told.get(number, [])) for number in sorted(stored)]
+    return [
+        record_row(stored[number], told.get(number, [])) for number in sorted(stored)
+    ]
 
 
 def changes(connection: Connection, record_id: str) -> list[RecordChange]:
@@ -94,17 +105,22 @@ def changes(connection: Connection, record_id: str) -> list[RecordChange]:
 
 
 def history(connection: Connection, record_id: str) -> list[HistoryEntry]:
-    """Every change of a record, and of those that it superseded or refined, oldest first."""
+    """Every change of a record, and of those that it superseded or refined, oldest
+    first.
+    """
     named = record_queries.numbers_of(connection, [record_id]).values()
     items = passing(connection, RECORDS, _in_one_line(connection, named))
     filtered = filter_of(connection) is not None
     query = select(log, records.c.record_id).join(records, records.c.n == log.c.record)
-    rows = sorted(rows_where_in(connection, query, log.c.record, items), key=lambda row: row.n)
+    rows = sorted(
+        rows_where_in(connection, query, log.c.record, items), key=lambda row: row.n
+    )
     words = record_changes.words_of(connection, items)
     entries = []
     for row in rows:
         told = words.get((row.change, row.record), {}) if row.before is not None else {}
-        unsaid = {"reason": None} if filtered and not told else {}  # it quotes the message
+        # it quotes the message
+        unsaid = {"reason": None} if filtered and not told else {}
         fields = {**row._mapping, "at": aware(row.at), **told, **unsaid}
         entries.append(HistoryEntry.model_validate(fields))
     return entries
@@ -134,26 +150,47 @@ def message_row(message: Message) -> dict[str, Any]:
 
 def record_row(record: Record, changes: Sequence[RecordChange] = ()) -> dict[str, Any]:
     """A record, and what messages did to it, as the row that `add_records` takes."""
-    derived = {"superseded_by", "created_at", "updated_at", "metadata", "origin", "room", "author"}
+    derived = {
+        "superseded_by",
+        "created_at",
+        "updated_at",
+        "metadata",
+        "origin",
+        "room",
+        "author",
+    }
     fields = record.model_dump(mode="json", exclude=derived, exclude_defaults=True)
-    row = {"text": fields.pop("text"), "source_message_ids": fields.pop("message_ids"), **fields}
+    row = {
+        "text": fields.pop("text"),
+        "source_message_ids": fields.pop("message_ids"),
+        **fields,
+    }
     if changes:
         hidden = {"record_id", "by_text", "change"}
-        dumped = [one.model_dump(mode="json", exclude=hidden, exclude_none=True) for one in changes]
+        dumped = [
+            one.model_dump(mode="json", exclude=hidden, exclude_none=True)
+            for one in changes
+        ]
         row["changes"] = dumped
     return row
 
 
 MOST_COMPARED = 500  # records of each kind that a comparison lists
-_DUE = select(unread.c.message).union(select(outbox.c.item).where(outbox.c.layer == MESSAGES))
+_DUE = select(unread.c.message).union(
+    select(outbox.c.item).where(outbox.c.layer == MESSAGES)
+)
 _OLDEST_DUE = select(func.min(messages.c.added_at)).where(messages.c.n.in_(_DUE))
 
 
-def session_page(connection: Connection, session: str, start: int, limit: int) -> list[Message]:
+def session_page(
+    connection: Connection, session: str, start: int, limit: int
+) -> list[Message]:
     """Messages of a session with their labels, in the order they arrived."""
     own = select(messages.c.n).join(sessions, sessions.c.n == messages.c.session)
     own = own.where(*within(connection, MESSAGES, messages.c.n))
-    own = own.where(sessions.c.session_id == session_key(session)).order_by(messages.c.n)
+    own = own.where(sessions.c.session_id == session_key(session)).order_by(
+        messages.c.n
+    )
     numbers = list(connection.scalars(own.offset(start).limit(limit)))
     found = labelled_messages(connection, numbers)
     return [found[n] for n in numbers]
@@ -169,18 +206,26 @@ def record_page(connection: Connection, start: int, limit: int) -> list[Record]:
 
 
 def uses_of(connection: Connection, ids: Sequence[str]) -> list[MessageUse]:
-    """What was made of each of these messages, in the order asked; unknown ids are left out."""
-    numbers = {i: row[0] for i, row in record_queries.message_numbers(connection, ids).items()}
+    """What was made of each of these messages, in the order asked; unknown ids are left
+    out.
+    """
+    numbers = {
+        i: row[0] for i, row in record_queries.message_numbers(connection, ids).items()
+    }
     s = record_sources.c
     cited: dict[int, list[int]] = defaultdict(list)
-    for row in rows_where_in(connection, select(s.message, s.record), s.message, numbers.values()):
+    for row in rows_where_in(
+        connection, select(s.message, s.record), s.message, numbers.values()
+    ):
         cited[row.message].append(row.record)
     whole = labelled_records(connection, {n for made in cited.values() for n in made})
     changes = record_changes.changes_by(connection, numbers.values())
     pending = select(unread.c.message)
     waiting = {
         row.message
-        for row in rows_where_in(connection, pending, unread.c.message, numbers.values())
+        for row in rows_where_in(
+            connection, pending, unread.c.message, numbers.values()
+        )
     }
     return [
         MessageUse(
@@ -209,7 +254,9 @@ def neighbourhood(connection: Connection, record_id: str, most: int) -> Neighbou
     names = {n: found[n].record_id for n in inside}
     between = [row for row in _edges(connection, inside) if row.source in names]
     edges = [
-        Edge(source=names[r.source], target=names[r.target], kind=r.kind, weight=r.weight)
+        Edge(
+            source=names[r.source], target=names[r.target], kind=r.kind, weight=r.weight
+        )
         for r in between
         if r.target in names
     ]
@@ -226,27 +273,41 @@ def _edges(connection: Connection, items: Sequence[int]) -> Sequence[Any]:
 
 
 def compare(connection: Connection, first: datetime, second: datetime) -> Comparison:
-    """What held at one of two times only, and how much of what came between was forgotten."""
+    """What held at one of two times only, and how much of what came between was
+    forgotten.
+    """
     early, late = (naive(at) or at for at in (first, second))
     before = set(record_queries.numbers_true_at(connection, early))
     after = set(record_queries.numbers_true_at(connection, late))
     added, ended = sorted(after - before), sorted(before - after)
-    whole = labelled_records(connection, [*added[:MOST_COMPARED], *ended[:MOST_COMPARED]])
+    whole = labelled_records(
+        connection, [*added[:MOST_COMPARED], *ended[:MOST_COMPARED]]
+    )
     return Comparison(
         added=[whole[n] for n in added[:MOST_COMPARED]],
         ended=[whole[n] for n in ended[:MOST_COMPARED]],
         added_count=len(added),
         ended_count=len(ended),
         kept_count=len(before & after),
-        forgotten_messages=_missing(connection, messages, messages.c.added_at, early, late),
-        forgotten_records=_missing(connection, records, records.c.created_at, early, late),
+        forgotten_messages=_missing(
+            connection, messages, messages.c.added_at, early, late
+        ),
+        forgotten_records=_missing(
+            connection, records, records.c.created_at, early, late
+        ),
     )
 
 
 def _missing(
-    connection: Connection, table: Table, stored: Column[datetime], early: datetime, late: datetime
+    connection: Connection,
+    table: Table,
+    stored: Column[datetime],
+    early: datetime,
+    late: datetime,
 ) -> int:
-    """How many rows that were stored between two times are gone: no number is given twice."""
+    """How many rows that were stored between two times are gone: no number is given
+    twice.
+    """
     n = table.c.n
     before = connection.scalar(select(func.max(n)).where(stored <= early)) or 0
     until = connection.scalar(select(func.max(n)).where(stored <= late)) or 0
@@ -255,7 +316,9 @@ def _missing(
 
 
 def summary(connection: Connection, key: str) -> UserSummary:
-    """How much the room with this key holds, a user's or a shared one, and what of it is due."""
+    """How much the room with this key holds, a user's or a shared one, and what of it
+    is due.
+    """
     held = message_queries.counts(connection)
     oldest = connection.scalar(_OLDEST_DUE)
     return UserSummary(

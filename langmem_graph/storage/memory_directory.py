@@ -1,7 +1,7 @@
 """A memory's directory: the users' folders in it, and the rooms that are open.
 
-Within a process all `Memory` and `ChromaStore` objects of a directory share one `MemoryDirectory`;
-`directory_lock` keeps other processes from writing to it.
+Within a process all `Memory` and `ChromaStore` objects of a directory share one
+`MemoryDirectory`; `directory_lock` keeps other processes from writing to it.
 """
 
 import logging
@@ -48,7 +48,8 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 WAIT_SECONDS = 30.0
 _OWNER = "SELECT value FROM meta WHERE key = ?"
-_OPEN: dict[tuple[Path, bool], "MemoryDirectory"] = globals().get("_OPEN", {})  # after a reload
+# after a reload
+_OPEN: dict[tuple[Path, bool], "MemoryDirectory"] = globals().get("_OPEN", {})
 OPEN_GUARD = threading.RLock()
 """Held while directories, and folders of stores, are opened and closed."""
 _FORKED_IN_USE = threading.Event()
@@ -57,7 +58,8 @@ _FORKED_IN_USE = threading.Event()
 
 def _after_fork() -> None:
     global OPEN_GUARD  # noqa: PLW0603  # a lock whose owner is gone cannot be released
-    is_free = OPEN_GUARD.acquire(blocking=False)  # else its owner is a thread of the parent
+    # else its owner is a thread of the parent
+    is_free = OPEN_GUARD.acquire(blocking=False)
     if not is_free or any(directory.is_in_use() for directory in _OPEN.values()):
         _FORKED_IN_USE.set()
     OPEN_GUARD = threading.RLock()
@@ -67,17 +69,23 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class MemoryDirectory(NotCopied):
-    """Opens and closes rooms, and holds the lock that keeps other writing processes out.
+    """Opens and closes rooms, and holds the lock that keeps other writing processes
+    out.
 
     Args:
         path: the directory; it is created unless `read_only`.
         settings: how many rooms stay open, and the settings of each room.
-        chroma: a Chroma server's URL or client; several processes may then share the directory.
+        chroma: a Chroma server's URL or client; several processes may then share the
+            directory.
         read_only: take no lock and change nothing.
     """
 
     def __init__(
-        self, path: Path, settings: Settings, chroma: "str | ClientAPI | None", read_only: bool
+        self,
+        path: Path,
+        settings: Settings,
+        chroma: "str | ClientAPI | None",
+        read_only: bool,
     ) -> None:
         check_chroma(chroma)
         self.path = path
@@ -90,20 +98,29 @@ class MemoryDirectory(NotCopied):
         self._reserved: set[str] = set()
         """Names of folders that a thread is opening, closing or deleting."""
         self._guard = threading.RLock()
-        """Guards the two above; nobody holds it while a file is opened, closed or deleted."""
+        """Guards the two above; nobody holds it while a file is opened, closed or
+        deleted.
+        """
         self._changed = threading.Condition(self._guard)
         self._connecting = threading.Lock()
         self._closed = False
         self._uses = 0
         self.store_calls = 0
-        self.on_due: Callable[[str], None] | None = None  # for a database; never called here
+        # for a database; never called here
+        self.on_due: Callable[[str], None] | None = None
         self._lock = self._take_lock()
 
     @classmethod
     def open(
-        cls, path: Path, settings: Settings, *, chroma: "str | ClientAPI | None", read_only: bool
+        cls,
+        path: Path,
+        settings: Settings,
+        *,
+        chroma: "str | ClientAPI | None",
+        read_only: bool,
     ) -> "MemoryDirectory":
-        """The open directory at this path, shared by all memories and stores of this process.
+        """The open directory at this path, shared by all memories and stores of this
+        process.
 
         Raises:
             InvalidInputError: it is already open with another `chroma`.
@@ -120,14 +137,18 @@ class MemoryDirectory(NotCopied):
                 directory = _OPEN[key] = cls(key[0], settings, chroma, read_only)
             if not read_only and chroma != directory._chroma:
                 raise InvalidInputError(
-                    f"{path} is open in this process with another `chroma`. Use one for all."
+                    f"{path} is open in this process with another `chroma`. Use "
+                    "one "
+                    "for all."
                 )
             directory._uses += 1
             return directory
 
     @property
     def server(self) -> "Callable[[], ClientAPI] | None":
-        """A function that gives the Chroma server's client; None if Chroma is embedded."""
+        """A function that gives the Chroma server's client; None if Chroma is
+        embedded.
+        """
         return None if self._chroma is None else self._connect
 
     @property
@@ -136,31 +157,43 @@ class MemoryDirectory(NotCopied):
         return f"{str(self.path)!r}, engine='SQLite'"
 
     def is_foreign(self) -> bool:
-        """Whether this is a child process after `fork`, where nothing of this may be used."""
+        """Whether this is a child process after `fork`, where nothing of this may be
+        used.
+        """
         return os.getpid() != self._pid
 
     def is_in_use(self) -> bool:
-        """Whether a thread uses it, or used it at the fork; asked in the child, which has one."""
-        calls = self.store_calls + sum(len(room.callers) for room in self._folders.values())
-        return calls > 0 or bool(self._reserved) or not self._guard.acquire(blocking=False)
+        """Whether a thread uses it, or used it at the fork; asked in the child, which
+        has one.
+        """
+        calls = self.store_calls + sum(
+            len(room.callers) for room in self._folders.values()
+        )
+        return (
+            calls > 0 or bool(self._reserved) or not self._guard.acquire(blocking=False)
+        )
 
     def _take_lock(self) -> DirectoryLock | None:
         if self._read_only:
             if self.path.is_dir():
                 return None
             raise StorageError(
-                f"There is no memory at {self.path}. Check the path; a memory is created when "
+                f"There is no memory at {self.path}. Check the path; a memory is "
+                "created when "
                 "it is opened without read_only=True."
             )
         lock = DirectoryLock(self.path)
         finish_erasures(self.path)
-        if self._chroma is not None:  # others may use the server too; only embedded writers may not
+        # others may use the server too; only embedded writers may not
+        if self._chroma is not None:
             lock.release()
             return None
         return lock
 
     def _connect(self) -> "ClientAPI":
-        """The server's client, created at its first use, since a server may start later."""
+        """The server's client, created at its first use, since a server may start
+        later.
+        """
         with self._connecting:
             if self._client is None:
                 self._client = connect(self._chroma)
@@ -171,7 +204,9 @@ class MemoryDirectory(NotCopied):
         return (self.folder(user_id) / "ledger.db").exists()
 
     def users(self, *, shared: bool = False) -> list[str]:
-        """The ids of all users of whom something is stored, or the keys of all shared rooms."""
+        """The ids of all users of whom something is stored, or the keys of all shared
+        rooms.
+        """
         found = list[str]()
         for file in sorted(self._place(shared=shared).glob("[!.]*/ledger.db")):
             place = f"{file.absolute().as_uri()}?mode=ro"
@@ -183,8 +218,12 @@ class MemoryDirectory(NotCopied):
                 _log.warning("whose memory %s is cannot be read: %s", file, error)
         return sorted(found)
 
-    def read_each(self, query: Callable[[Connection, str], T], *, shared: bool = False) -> list[T]:
-        """The results of a query in every user's ledger, or every shared one; opens no room."""
+    def read_each(
+        self, query: Callable[[Connection, str], T], *, shared: bool = False
+    ) -> list[T]:
+        """The results of a query in every user's ledger, or every shared one; opens no
+        room.
+        """
         self.check_process()
         found = list[T]()
         for user_id in self.users(shared=shared):
@@ -195,13 +234,20 @@ class MemoryDirectory(NotCopied):
     def _read_ledger(self, user_id: str, query: Callable[[Connection, str], T]) -> T:
         if not self.has(user_id):  # erased meanwhile
             raise NothingStoredError(f"Nothing is stored of {described(user_id)}.")
-        wait, file = self._settings.storage.busy_timeout_seconds, self.folder(user_id) / "ledger.db"
-        with closing(Database(file, busy_timeout=wait, read_only=self._read_only)) as ledger:
+        wait, file = (
+            self._settings.storage.busy_timeout_seconds,
+            self.folder(user_id) / "ledger.db",
+        )
+        with closing(
+            Database(file, busy_timeout=wait, read_only=self._read_only)
+        ) as ledger:
             return ledger.read(lambda connection: query(connection, user_id))
 
     def folder(self, user_id: str) -> Path:
         """The folder that holds everything of this user, or of a shared room."""
-        return self._place(shared=shared_name(user_id) is not None) / folder_name(user_id)
+        return self._place(shared=shared_name(user_id) is not None) / folder_name(
+            user_id
+        )
 
     def _place(self, *, shared: bool) -> Path:
         return self.path / (SHARED if shared else USERS)
@@ -233,24 +279,34 @@ class MemoryDirectory(NotCopied):
                 self._changed.notify_all()
 
     def check_process(self) -> None:
-        """Raise in a forked child; called before locks, which may have been held at the fork."""
+        """Raise in a forked child; called before locks, which may have been held at the
+        fork.
+        """
         if self.is_foreign():
             raise ForkedProcessError
 
     def check_lock(self) -> None:
-        """Raise if the lock's file was deleted or replaced: others could lock the new one."""
+        """Raise if the lock's file was deleted or replaced: others could lock the new
+        one.
+        """
         if self._lock is not None:
             self._lock.check()
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
+            raise ClosedMemoryError(
+                "This Memory is closed. Open it again: Memory(path)."
+            )
 
     @contextmanager
     def _reserve(self, name: str) -> Iterator[None]:
-        """Let no other thread open, close or delete this folder while the block runs."""
+        """Let no other thread open, close or delete this folder while the block
+        runs.
+        """
         with self._changed:
-            if not self._changed.wait_for(lambda: name not in self._reserved, WAIT_SECONDS):
+            if not self._changed.wait_for(
+                lambda: name not in self._reserved, WAIT_SECONDS
+            ):
                 raise StorageError("This memory is being opened or erased; try again.")
             self._check_open()
             self._reserved.add(name)
@@ -278,17 +334,22 @@ class MemoryDirectory(NotCopied):
         self.check_lock()
         folder = self.folder(user_id)
         if not (create or self.has(user_id)):
-            raise NothingStoredError(f"Nothing is stored of {described(user_id)} in {self.path}.")
+            raise NothingStoredError(
+                f"Nothing is stored of {described(user_id)} in {self.path}."
+            )
         try:
             if create:
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(
-                f"The user's folder {folder} cannot be created: {error}. Check that the directory "
+                f"The user's folder {folder} cannot be created: {error}. Check that "
+                "the directory "
                 "can be written to and has free space."
             ) from error
         connect, read_only = self.server, self._read_only
-        room = FolderRoom(folder, user_id, self._settings, connect=connect, read_only=read_only)
+        room = FolderRoom(
+            folder, user_id, self._settings, connect=connect, read_only=read_only
+        )
         room.database.check_lock = self.check_lock
         return room
 
@@ -297,7 +358,9 @@ class MemoryDirectory(NotCopied):
         with self._changed:
             surplus = max(0, len(self._folders) - self._settings.storage.max_open_users)
             rooms = self._folders.items()
-            idle = [n for n, room in rooms if not room.callers and n not in self._reserved]
+            idle = [
+                n for n, room in rooms if not room.callers and n not in self._reserved
+            ]
             closing = {name: self._folders.pop(name) for name in idle[:surplus]}
             self._reserved.update(closing)
         try:
@@ -308,7 +371,9 @@ class MemoryDirectory(NotCopied):
 
     @contextmanager
     def emptied(self, user_id: str) -> Iterator[Path]:
-        """Close the user's room, and keep it closed for as long as the block runs; the folder."""
+        """Close the user's room, and keep it closed for as long as the block runs; the
+        folder.
+        """
         self.check_process()
         name = folder_name(user_id)
         with self._reserve(name):  # from here on no new call can use the room
@@ -317,7 +382,9 @@ class MemoryDirectory(NotCopied):
             yield self.folder(user_id)
 
     def erase(self, user_id: str) -> EraseReport:
-        """Delete a user's folder, and, with a Chroma server, the user's collections there first."""
+        """Delete a user's folder, and, with a Chroma server, the user's collections
+        there first.
+        """
         if not self.folder(user_id).exists():
             return EraseReport(messages=0, files=0, bytes=0)
         held = self._drop_collections(user_id)
@@ -328,7 +395,9 @@ class MemoryDirectory(NotCopied):
         return EraseReport(messages=held, files=len(files), bytes=size)
 
     def _drop_collections(self, user_id: str) -> int:
-        """Delete a server's collections; returns how many messages there were, 0 if unreadable."""
+        """Delete a server's collections; returns how many messages there were, 0 if
+        unreadable.
+        """
         try:
             with self.room(user_id) as room:
                 if not room.index.embedded:
@@ -343,13 +412,17 @@ class MemoryDirectory(NotCopied):
             return 0
 
     def open_users(self) -> list[str]:
-        """The ids of the users whose rooms are open now, without those that this thread is in."""
+        """The ids of the users whose rooms are open now, without those that this thread
+        is in.
+        """
         with self._guard:
             rooms, own = self._folders.values(), threading.get_ident()
             return [room.user_id for room in rooms if own not in room.callers]
 
     def release(self, until: float) -> None:
-        """End one memory's or store's use of this directory; the last one closes it then."""
+        """End one memory's or store's use of this directory; the last one closes it
+        then.
+        """
         if self.is_foreign():
             return
         with OPEN_GUARD:
@@ -359,12 +432,16 @@ class MemoryDirectory(NotCopied):
                 self._close(until)
 
     def _close(self, until: float) -> None:
-        """Refuse new calls, wait for those of other threads, close all, and release the lock."""
+        """Refuse new calls, wait for those of other threads, close all, and release the
+        lock.
+        """
         with self._changed:
             self._closed = True
             rooms, own = self._folders.values(), {threading.get_ident()}
             if not self._changed.wait_for(
-                lambda: not self._reserved and all(own.issuperset(r.callers) for r in rooms),
+                lambda: (
+                    not self._reserved and all(own.issuperset(r.callers) for r in rooms)
+                ),
                 until - monotonic(),
             ):
                 _log.warning("closing %s while calls are still running", self.path)

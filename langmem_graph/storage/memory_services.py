@@ -1,4 +1,6 @@
-"""The dependencies that one `Memory` shares with its users: directory, embedder and settings."""
+"""The dependencies that one `Memory` shares with its users: directory, embedder and
+settings.
+"""
 
 import logging
 import threading
@@ -39,16 +41,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 POSTGRES = ("postgresql://", "postgres://")
-RETRY_SECONDS = 2.0  # between two attempts to remove deleted words from a log that is in use
+# between two attempts to remove deleted words from a log that is in use
+RETRY_SECONDS = 2.0
 
 
 @dataclass
 class Services:
-    """Gives access to users' rooms, with the embedder and the settings that work there needs.
+    """Gives access to users' rooms, with the embedder and the settings that work there
+    needs.
 
     Args:
-        on_opened: called with the user's id when a room is first opened and messages are pending.
-        on_embedded: called with the number of items after each batch of texts that was embedded.
+        on_opened: called with the user's id when a room is first opened and messages
+            are pending.
+        on_embedded: called with the number of items after each batch of texts that was
+            embedded.
     """
 
     directory: "MemoryDirectory | PostgresRooms"
@@ -68,13 +74,17 @@ class Services:
     refused: tuple[str, ...] = ()
     """What a recall says of shared rooms that may not be read."""
     asks: "Callable[[str], Services] | None" = None
-    """With which of the shared rooms a user's memory is read now; asked at every reading."""
+    """With which of the shared rooms a user's memory is read now; asked at every
+    reading.
+    """
     on_opened: Callable[[str], None] | None = None
     on_embedded: Callable[[int], None] | None = None
     keep_days: KeepDays = field(init=False)
     """How long is kept what is of users without limits of their own."""
     ended_runs: deque[str] = field(default_factory=lambda: deque(maxlen=1_000))
-    """Runs of extraction that were interrupted: a thread of one that is left claims nothing."""
+    """Runs of extraction that were interrupted: a thread of one that is left claims
+    nothing.
+    """
     _with_traces: set[str] = field(default_factory=set)
     _refused_before: deque[Any] = field(default_factory=lambda: deque(maxlen=1_000))
     _known_empty: deque[str] = field(default_factory=lambda: deque(maxlen=1_000))
@@ -99,7 +109,9 @@ class Services:
         return view
 
     def note_empty(self, key: str, notes: list[str] | None = None) -> None:
-        """Note that a shared room holds nothing; it is logged once, as not every result says it."""
+        """Note that a shared room holds nothing; it is logged once, as not every result
+        says it.
+        """
         text = nothing_in(shared_name(key) or key)
         if notes is not None and text not in notes:
             notes.append(text)
@@ -115,7 +127,9 @@ class Services:
         return True
 
     def asking(self, shared: Iterable[str], asks: "Callable[[str], Services]") -> Self:
-        """The same where each reading asks anew which of these rooms the user may read."""
+        """The same where each reading asks anew which of these rooms the user
+        may read.
+        """
         view = self.along(shared)
         view.asks = asks
         return view
@@ -128,7 +142,8 @@ class Services:
 
     @contextmanager
     def room(self, user_id: str, *, create: bool = False) -> Iterator[Room]:
-        """Open the user's room; work that an earlier process left due is done the first time.
+        """Open the user's room; work that an earlier process left due is done the first
+        time.
 
         Raises:
             NothingStoredError: nothing is stored of this user, and `create` is False.
@@ -149,20 +164,28 @@ class Services:
             if room.traces_left and user_id not in self._with_traces:
                 self._with_traces.add(user_id)
                 _log.warning("a reader keeps deleted words in the log of %s", room.name)
-                threading.Thread(target=self._empty_log, args=[user_id], daemon=True).start()
+                threading.Thread(
+                    target=self._empty_log, args=[user_id], daemon=True
+                ).start()
 
     def _empty_log(self, user_id: str) -> None:
-        """Enter the room now and then, until no reader keeps deleted words in its log."""
+        """Enter the room now and then, until no reader keeps deleted words in
+        its log.
+        """
         left = True
         while left and not self._closed.is_set():
             sleep(RETRY_SECONDS)
             with suppress(LangMemGraphError):
-                left = self._in_known_room(user_id, lambda room: bool(room.traces_left), False)
+                left = self._in_known_room(
+                    user_id, lambda room: bool(room.traces_left), False
+                )
         self._with_traces.discard(user_id)
 
     @contextmanager
     def known_room(self, user_id: str) -> Iterator[Room | None]:
-        """Like `room`, but None for a user of whom nothing is stored, except with `read_only`."""
+        """Like `room`, but None for a user of whom nothing is stored, except with
+        `read_only`.
+        """
         with ExitStack() as stack:
             room: Room | None = None
             try:
@@ -174,12 +197,16 @@ class Services:
 
     @contextmanager
     def rooms(
-        self, user_id: str, problems: list[str] | None = None, empty: list[str] | None = None
+        self,
+        user_id: str,
+        problems: list[str] | None = None,
+        empty: list[str] | None = None,
     ) -> Iterator[list[Room]]:
         """The user's room, then the shared ones, as far as something is stored there.
 
-        A shared room that is refused or cannot be opened is left out; the problems then say so.
-        What is said of one that holds nothing, which is no fault, is added to `empty`.
+        A shared room that is refused or cannot be opened is left out; the problems then
+        say so. What is said of one that holds nothing, which is no fault, is added to
+        `empty`.
         """
         now = self if self.asks is None else self.asks(user_id)
         if problems is not None and self.asks is not None:
@@ -218,8 +245,12 @@ class Services:
         return await in_thread_of(user_id, inside)
 
     def read(self, user_id: str, query: Callable[[Connection], T], nothing: T) -> T:
-        """The result of a query in a read transaction, or `nothing` as for `in_known_room`."""
-        return self._in_known_room(user_id, lambda room: room.database.read(query), nothing)
+        """The result of a query in a read transaction, or `nothing` as for
+        `in_known_room`.
+        """
+        return self._in_known_room(
+            user_id, lambda room: room.database.read(query), nothing
+        )
 
     async def in_room(self, user_id: str, work: Callable[[Room], T]) -> T:
         """Do the work with the user's room, in a worker thread."""
@@ -229,16 +260,25 @@ class Services:
         with self.room(user_id) as room:
             return work(room)
 
-    async def in_known_room(self, user_id: str, work: Callable[[Room], T], nothing: T) -> T:
-        """Like `in_room`, but the result is `nothing` for a user of whom nothing is stored."""
-        return await in_thread_of(user_id, lambda: self._in_known_room(user_id, work, nothing))
+    async def in_known_room(
+        self, user_id: str, work: Callable[[Room], T], nothing: T
+    ) -> T:
+        """Like `in_room`, but the result is `nothing` for a user of whom nothing is
+        stored.
+        """
+        return await in_thread_of(
+            user_id, lambda: self._in_known_room(user_id, work, nothing)
+        )
 
     def _in_known_room(self, user_id: str, work: Callable[[Room], T], nothing: T) -> T:
         with self.known_room(user_id) as room:
             return nothing if room is None else work(room)
 
     def log_calls(
-        self, user_id: str, notes: Sequence[CallNote], message_numbers: Sequence[int] = ()
+        self,
+        user_id: str,
+        notes: Sequence[CallNote],
+        message_numbers: Sequence[int] = (),
     ) -> None:
         """Write notes of model calls into the user's ledger; a failure is only logged.
 
@@ -246,24 +286,33 @@ class Services:
         """
         try:
             if notes and not self.read_only and self.directory.has(user_id):
-                with self.room(user_id) as room, room.database.write_transaction() as connection:
+                with (
+                    self.room(user_id) as room,
+                    room.database.write_transaction() as connection,
+                ):
                     call_log.write_calls(connection, notes, message_numbers)
         except Exception as error:  # noqa: BLE001  # the log must not fail what the calls were for
             _log.warning("model calls could not be logged: %s", for_log(error))
 
     def embed_new(self, room: Room, layer: str, numbers: Iterable[int]) -> Drained:
-        """Embed the items just stored, and index their layer if a full batch of vectors waits."""
+        """Embed the items just stored, and index their layer if a full batch of vectors
+        waits.
+        """
         stored = list(numbers)
         rows = range(min(stored, default=0), max(stored, default=-1) + 1)
         batch = self.settings.storage.index_batch
         return self._due_work(room, batch).drain(layer, rows)
 
     def drain(self, room: Room, *, at_least: int = 1) -> Drained:
-        """Do all due work of a room; index a layer if `at_least` of its vectors are waiting."""
+        """Do all due work of a room; index a layer if `at_least` of its vectors are
+        waiting.
+        """
         return self._due_work(room, at_least).drain_all()
 
     def _due_work(self, room: Room, at_least: int) -> DueWork:
-        return DueWork(room, self.embedder, self.settings, at_least, on_embedded=self.on_embedded)
+        return DueWork(
+            room, self.embedder, self.settings, at_least, on_embedded=self.on_embedded
+        )
 
     @uninterrupted
     def close(self, until: float = 0.0) -> None:
@@ -271,7 +320,9 @@ class Services:
         self._closed.set()
         try:
             if not (self.read_only or self.directory.is_foreign()):
-                finish(partial(self._finish_due_work, self.directory.open_users()), until)
+                finish(
+                    partial(self._finish_due_work, self.directory.open_users()), until
+                )
         finally:
             self.directory.release(until)
 
@@ -287,13 +338,20 @@ class Services:
             try:
                 with self.directory.room(user_id) as room:
                     self.drain(room).log(_log)
-            except LangMemGraphError as error:  # one user's failure must not stop the others' work
-                _log.warning("due work is left for the next opening: %s", for_log(error))
+            # one user's failure must not stop the others' work
+            except LangMemGraphError as error:
+                _log.warning(
+                    "due work is left for the next opening: %s", for_log(error)
+                )
 
     def check_open(self) -> None:
-        """Raise if this `Memory` was closed, even while another one shares the directory."""
+        """Raise if this `Memory` was closed, even while another one shares the
+        directory.
+        """
         if self._closed.is_set():
-            raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
+            raise ClosedMemoryError(
+                "This Memory is closed. Open it again: Memory(path)."
+            )
 
 
 def own_room(rooms: Sequence[Room], user_id: str) -> Room | None:
@@ -302,7 +360,9 @@ def own_room(rooms: Sequence[Room], user_id: str) -> Room | None:
 
 
 def is_database(path: object) -> bool:
-    """Whether it is a PostgreSQL URL or an application's pool of connections, not a directory."""
+    """Whether it is a PostgreSQL URL or an application's pool of connections, not a
+    directory.
+    """
     return hasattr(path, "getconn") or str(path).startswith(POSTGRES)
 
 

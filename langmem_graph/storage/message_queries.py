@@ -42,18 +42,26 @@ class Facts(NamedTuple):
 
 _NEWEST = select(func.max(messages.c.n))
 _FACTS = select(*(messages.c[name] for name in Facts._fields))
-_PLAIN_FACTS = str(_FACTS.where(one_of_given(messages.c.n)).compile(dialect=sqlite.dialect()))
+_PLAIN_FACTS = str(
+    _FACTS.where(one_of_given(messages.c.n)).compile(dialect=sqlite.dialect())
+)
 
 
 def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, Facts]:
-    """What ranking needs to know of these messages, which pass the connection's filter."""
+    """What ranking needs to know of these messages, which pass the connection's
+    filter.
+    """
     if connection.dialect.name == "postgresql":
         rows = rows_where_in(connection, _FACTS, messages.c.n, items)
         return {facts.n: facts for facts in map(Facts._make, rows)}
     # A search reads hundreds of them, and through SQLAlchemy a row takes twice as long.
-    plain = connection.connection.cursor().execute(_PLAIN_FACTS, (json.dumps([*items]),))
+    plain = connection.connection.cursor().execute(
+        _PLAIN_FACTS, (json.dumps([*items]),)
+    )
     return {
-        n: Facts(n, session, role, name, datetime.fromisoformat(at), chars, bool(question))
+        n: Facts(
+            n, session, role, name, datetime.fromisoformat(at), chars, bool(question)
+        )
         for n, session, role, name, at, chars, question in plain.fetchall()
     }
 
@@ -64,7 +72,9 @@ def newest_message(connection: Connection) -> int:
 
 
 _READ = "n message_id role origin name at text extra".split()
-_whole = select(*(messages.c[name] for name in _READ), sessions.c.session_id).join(sessions)
+_whole = select(*(messages.c[name] for name in _READ), sessions.c.session_id).join(
+    sessions
+)
 
 
 def _shown(connection: Connection) -> Select[Any]:
@@ -80,7 +90,9 @@ def _filtered(name: str, where: Filter) -> Select[Any]:
     return _whole.where(*passing).execution_options(kept=True)
 
 
-def messages_by_number(connection: Connection, items: Iterable[int]) -> dict[int, Message]:
+def messages_by_number(
+    connection: Connection, items: Iterable[int]
+) -> dict[int, Message]:
     """Whole messages by their numbers."""
     rows = rows_where_in(connection, _shown(connection), messages.c.n, items)
     return {row.n: _message(row) for row in rows}
@@ -98,7 +110,9 @@ def whole_ids(connection: Connection, ids: Iterable[str]) -> list[str]:
     for one in ids:
         end = end_of(one)
         if end is not None:
-            ending = select(m.message_id).where(m.message_id.endswith(end, autoescape=True))
+            ending = select(m.message_id).where(
+                m.message_id.endswith(end, autoescape=True)
+            )
             found += connection.scalars(ending.order_by(m.n)).all()
         found.append(one)
     return found
@@ -107,9 +121,15 @@ def whole_ids(connection: Connection, ids: Iterable[str]) -> list[str]:
 def latest_messages(
     connection: Connection, count: int, session_id: str | None = None
 ) -> list[Message]:
-    """The messages of a session, or of all, that arrived last, in the order they arrived."""
+    """The messages of a session, or of all, that arrived last, in the order they
+    arrived.
+    """
     meant = _shown(connection)
-    meant = meant if session_id is None else meant.where(sessions.c.session_id == session_id)
+    meant = (
+        meant
+        if session_id is None
+        else meant.where(sessions.c.session_id == session_id)
+    )
     latest = meant.order_by(messages.c.n.desc()).limit(count)
     return [_message(row) for row in connection.execute(latest).all()[::-1]]
 
@@ -117,7 +137,9 @@ def latest_messages(
 def said_by_user(
     connection: Connection, since: datetime, until: datetime, most: int
 ) -> list[tuple[int, str, datetime]]:
-    """Number, text and time of the user's newest messages between two times, the newest first."""
+    """Number, text and time of the user's newest messages between two times, the newest
+    first.
+    """
     m = messages.c
     first, last = (one.astimezone(UTC).replace(tzinfo=None) for one in (since, until))
     query = select(m.n, m.text, m.at).where(m.role == "user", m.at.between(first, last))
@@ -130,7 +152,12 @@ def all_messages(connection: Connection) -> Iterator[Message]:
     """Yield every message, in the order of arrival."""
     after = 0
     while True:
-        page = _shown(connection).where(messages.c.n > after).order_by(messages.c.n).limit(1_000)
+        page = (
+            _shown(connection)
+            .where(messages.c.n > after)
+            .order_by(messages.c.n)
+            .limit(1_000)
+        )
         rows = connection.execute(page).all()
         if not rows:
             return
@@ -164,7 +191,9 @@ def session_of(connection: Connection, n: int) -> int:
 
 
 def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
-    """The texts of these messages as they are embedded: with the speaker's name, where known."""
+    """The texts of these messages as they are embedded: with the speaker's name, where
+    known.
+    """
     columns = select(messages.c.n, messages.c.name, messages.c.text)
     rows = rows_where_in(connection, columns, messages.c.n, items)
     return {row.n: f"{row.name}: {row.text}" if row.name else row.text for row in rows}
@@ -190,7 +219,10 @@ def counts(connection: Connection) -> Counts:
     return Counts(
         messages=connection.scalar(select(func.count()).select_from(messages)) or 0,
         sessions=connection.scalar(select(func.count()).select_from(sessions)) or 0,
-        records=connection.scalar(select(func.count()).where(records.c.status == ACTIVE)) or 0,
+        records=connection.scalar(
+            select(func.count()).where(records.c.status == ACTIVE)
+        )
+        or 0,
         vectors=connection.scalar(select(func.count()).select_from(IN_CHROMA)) or 0,
         waiting={task: count for task, count in connection.execute(due)},  # noqa: C416  # rows, not pairs
     )
@@ -198,7 +230,9 @@ def counts(connection: Connection) -> Counts:
 
 def damage(connection: Connection) -> list[str]:
     """What is wrong between the tables; an empty list when they agree."""
-    carried = select(record_sources.c.record).where(record_sources.c.supporting.is_(False))
+    carried = select(record_sources.c.record).where(
+        record_sources.c.supporting.is_(False)
+    )
     alone = select(func.count()).where(records.c.n.not_in(carried))
     count = connection.scalar(alone)
     return [f"{count} records have no message that carries them."] if count else []
@@ -206,7 +240,9 @@ def damage(connection: Connection) -> list[str]:
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """A session's id, its number of messages, and the times of the first and the last one."""
+    """A session's id, its number of messages, and the times of the first and the last
+    one.
+    """
 
     session_id: str
     messages: int

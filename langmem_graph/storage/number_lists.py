@@ -12,13 +12,17 @@ from sqlalchemy.sql.functions import FunctionElement
 
 
 class _Numbers(sa.types.TypeDecorator[list[int]]):
-    """Any number of numbers as one variable: a JSON list for SQLite, an array for PostgreSQL."""
+    """Any number of numbers as one variable: a JSON list for SQLite, an array for
+    PostgreSQL.
+    """
 
     impl = sa.String
     cache_ok = True
 
     def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
-        kind: Any = ARRAY(sa.BigInteger()) if dialect.name == "postgresql" else sa.String()
+        kind: Any = (
+            ARRAY(sa.BigInteger()) if dialect.name == "postgresql" else sa.String()
+        )
         return dialect.type_descriptor(kind)
 
     def process_bind_param(self, value: list[int] | None, dialect: sa.Dialect) -> Any:
@@ -28,10 +32,13 @@ class _Numbers(sa.types.TypeDecorator[list[int]]):
 class _OneOf(FunctionElement[bool]):
     inherit_cache = True
     type = sa.Boolean()
-    forms = "{} IN (SELECT value FROM json_each({}))", "{} = ANY ({})"  # SQLite's, PostgreSQL's
+    # SQLite's, PostgreSQL's
+    forms = "{} IN (SELECT value FROM json_each({}))", "{} = ANY ({})"
 
     def self_group(self, against: Any = None) -> Any:
-        """Itself: SQLAlchemy would write `… = 1` for SQLite, which then reads every row."""
+        """Itself: SQLAlchemy would write `… = 1` for SQLite, which then reads every
+        row.
+        """
         return self
 
 
@@ -50,8 +57,8 @@ def _in_list(element: Any, compiler: Any, **options: Any) -> str:
 def one_of(column: Any, numbers: Iterable[int] | sa.Select[Any]) -> ColumnElement[bool]:
     """Whether a column is one of any number of numbers, given or selected.
 
-    Given ones are one variable: with one for each, a statement takes longer to prepare than to run.
-    PostgreSQL selects once, where it might do it for each row.
+    Given ones are one variable: with one for each, a statement takes longer to prepare
+    than to run. PostgreSQL selects once, where it might do it for each row.
     """
     if isinstance(numbers, sa.Select):
         return _OneSelected(column, numbers.scalar_subquery())
@@ -62,5 +69,7 @@ NUMBERS = "numbers"
 
 
 def one_of_given(column: Any) -> ColumnElement[bool]:
-    """Whether a column is one of the numbers that are given as `NUMBERS` when it is asked."""
+    """Whether a column is one of the numbers that are given as `NUMBERS` when it is
+    asked.
+    """
     return _OneOf(column, sa.bindparam(NUMBERS, type_=_Numbers()))

@@ -1,7 +1,8 @@
-"""The outbox: which texts must be embedded and which vectors must be indexed after a commit.
+"""The outbox: which texts must be embedded and which vectors must be indexed after a
+commit.
 
-A process claims items for a limited time (the lease) before it works on them, so that two processes
-that share a directory do not do the same work.
+A process claims items for a limited time (the lease) before it works on them, so that
+two processes that share a directory do not do the same work.
 """
 
 from collections import Counter
@@ -32,7 +33,9 @@ from langmem_graph.storage.tables_and_migrations import (
 
 @dataclass(frozen=True)
 class Due:
-    """Selects due items: by layer, task, range of numbers, and whether they failed before."""
+    """Selects due items: by layer, task, range of numbers, and whether they failed
+    before.
+    """
 
     layer: str
     task: str
@@ -57,7 +60,9 @@ def waiting(connection: sa.Connection) -> Waiting:
     return found
 
 
-def claim(connection: sa.Connection, due: Due, limit: int, *, by: str, lease: float) -> list[int]:
+def claim(
+    connection: sa.Connection, due: Due, limit: int, *, by: str, lease: float
+) -> list[int]:
     """Claim up to `limit` due items, oldest first, and return their numbers.
 
     The lease is the seconds until another process than `by` may claim them.
@@ -67,12 +72,16 @@ def claim(connection: sa.Connection, due: Due, limit: int, *, by: str, lease: fl
     wanted.append((outbox.c.claimed_until < time()) | (outbox.c.claimed_by == by))
     if due.failed_before is not None:
         wanted.append((outbox.c.attempts > 0) == due.failed_before)
-    oldest = sa.select(outbox.c.item).where(*wanted).order_by(outbox.c.item).limit(limit)
+    oldest = (
+        sa.select(outbox.c.item).where(*wanted).order_by(outbox.c.item).limit(limit)
+    )
     items = list(connection.scalars(oldest))
     if not items:
         return items
     claimed = {"claimed_by": by, "claimed_until": time() + lease}
-    connection.execute(sa.update(outbox).where(entries_of(due.layer, items)).values(**claimed))
+    connection.execute(
+        sa.update(outbox).where(entries_of(due.layer, items)).values(**claimed)
+    )
     return items
 
 
@@ -86,7 +95,9 @@ def release(connection: sa.Connection, layer: str, items: Iterable[int]) -> None
     failed = list(items)
     if failed:
         freed = {"claimed_until": 0.0, "attempts": outbox.c.attempts + 1}
-        connection.execute(sa.update(outbox).where(entries_of(layer, failed)).values(**freed))
+        connection.execute(
+            sa.update(outbox).where(entries_of(layer, failed)).values(**freed)
+        )
 
 
 def finish(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:
@@ -95,7 +106,9 @@ def finish(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:
 
 
 def free_all_claims(connection: sa.Connection) -> None:
-    """Give up all claims; for the process that holds the lock, since all others have ended."""
+    """Give up all claims; for the process that holds the lock, since all others have
+    ended.
+    """
     connection.execute(sa.update(outbox).values(claimed_until=0.0))
 
 
@@ -104,18 +117,31 @@ def index_everything_again(connection: sa.Connection) -> None:
     due = sa.literal(INDEX), sa.literal(0), sa.literal(0.0)
     every = sa.select(vectors.c.layer, vectors.c.item, *due).distinct().where(sa.true())
     columns = ["layer", "item", "task", "attempts", "claimed_until"]
-    connection.execute(upsert(outbox).from_select(columns, every).on_conflict_do_nothing())
+    connection.execute(
+        upsert(outbox).from_select(columns, every).on_conflict_do_nothing()
+    )
 
 
 def embed_everything_again(connection: sa.Connection) -> None:
-    """Delete all vectors and mark every text as due for embedding, for a change of embedder."""
+    """Delete all vectors and mark every text as due for embedding, for a change of
+    embedder.
+    """
     note_deleted_vectors(connection)
     connection.execute(sa.delete(vectors))
     connection.execute(sa.delete(outbox))
     connection.execute(sa.update(sessions).values(vector_sum=None, vector_count=0))
     columns = ["layer", "item", "task", "attempts", "claimed_until"]
-    for layer, table, embedded in ((MESSAGES, messages, SPOKEN), (RECORDS, records, sa.true())):
-        values = sa.literal(layer), table.c.n, sa.literal(EMBED), sa.literal(0), sa.literal(0.0)
+    for layer, table, embedded in (
+        (MESSAGES, messages, SPOKEN),
+        (RECORDS, records, sa.true()),
+    ):
+        values = (
+            sa.literal(layer),
+            table.c.n,
+            sa.literal(EMBED),
+            sa.literal(0),
+            sa.literal(0.0),
+        )
         due = sa.select(*values).where(embedded)
         connection.execute(sa.insert(outbox).from_select(columns, due))
     connection.execute(sa.delete(clusters))

@@ -1,6 +1,8 @@
-"""Due work of a room: embeds stored texts, and writes their vectors to Chroma in batches.
+"""Due work of a room: embeds stored texts, and writes their vectors to Chroma in
+batches.
 
-When the embedder or Chroma fails, the work stays due for the next call or the next opening.
+When the embedder or Chroma fails, the work stays due for the next call or the next
+opening.
 """
 
 import logging
@@ -30,7 +32,13 @@ from langmem_graph.storage import (
     vector_rows,
 )
 from langmem_graph.storage.outbox_rows import Due, Waiting
-from langmem_graph.storage.tables_and_migrations import EMBED, INDEX, LAYERS, MESSAGES, RECORDS
+from langmem_graph.storage.tables_and_migrations import (
+    EMBED,
+    INDEX,
+    LAYERS,
+    MESSAGES,
+    RECORDS,
+)
 from langmem_graph.storage.user_room import Room
 from langmem_graph.storage.vector_rows import Piece
 from langmem_graph.threads import is_interrupted
@@ -66,7 +74,8 @@ class DueWork:
     """One round of due work in one room.
 
     Args:
-        at_least: how many vectors of a layer must wait before they are written to Chroma.
+        at_least: how many vectors of a layer must wait before they are written to
+            Chroma.
         on_embedded: called with the number of items after each batch that was embedded.
     """
 
@@ -89,14 +98,17 @@ class DueWork:
         return self.done
 
     def drain(self, layer: str, rows: range) -> Drained:
-        """Embed the due items of a layer among `rows`, and index if enough vectors wait.
+        """Embed the due items of a layer among `rows`, and index if enough vectors
+        wait.
 
         An add embeds its own rows, not those of other threads.
         """
         return self._drain({layer: rows})
 
     def _drain(self, rows: Mapping[str, range]) -> Drained:
-        """What is due is asked first: where nothing is, nothing has to be locked for writing."""
+        """What is due is asked first: where nothing is, nothing has to be locked for
+        writing.
+        """
         waiting, fits = Waiting(), False
         with self._noting_errors(), self.room.database.read_transaction() as connection:
             waiting = outbox_rows.waiting(connection)
@@ -118,8 +130,12 @@ class DueWork:
             self.done.warn(error)
 
     def _embed_due(self, layer: str, rows: range, waiting: Waiting) -> None:
-        """First what is new, then what failed before, so that a bad text slows no other batch."""
-        new = Due(layer, EMBED, first=rows.start, last=rows.stop - 1, failed_before=False)
+        """First what is new, then what failed before, so that a bad text slows no other
+        batch.
+        """
+        new = Due(
+            layer, EMBED, first=rows.start, last=rows.stop - 1, failed_before=False
+        )
         for due in (new, Due(layer, EMBED, failed_before=True)):
             first = due.first
             while waiting[due.layer, EMBED, bool(due.failed_before)]:
@@ -136,7 +152,9 @@ class DueWork:
                 first = items[-1] + 1
 
     def _embed_some(self, due: Due) -> tuple[list[int], list[int]] | None:
-        """The items of a batch, and those of them that failed; other threads' come in between."""
+        """The items of a batch, and those of them that failed; other threads' come in
+        between.
+        """
         with self.room.working:
             items = self._claim(due, self.settings.storage.embed_batch)
             if not items:
@@ -152,14 +170,18 @@ class DueWork:
             return outbox_rows.claim(connection, due, limit, by=_PROCESS, lease=lease)
 
     def _embed_batch(self, layer: str, items: list[int]) -> list[int]:
-        """Embed claimed items and store their vectors; returns the items that failed."""
+        """Embed claimed items and store their vectors; returns the items that
+        failed.
+        """
         database, name = self.room.database, self.embedder.name
         with database.read_transaction() as connection:
             texts = _TEXTS[layer](connection, items)
         pieces, failed = embed_pieces(self.embedder, texts, self.settings, self.done)
         try:
             with database.write_transaction() as connection:
-                vector_rows.record_embedder(connection, name, [p.vector.size for p in pieces])
+                vector_rows.record_embedder(
+                    connection, name, [p.vector.size for p in pieces]
+                )
                 vector_rows.store_vectors(connection, layer, pieces, by=_PROCESS)
                 outbox_rows.release(connection, layer, failed)
         except EmbeddingError as error:  # vectors of another embedder or size
@@ -185,9 +207,15 @@ class DueWork:
 
 
 def _index_batch(room: Room, layer: str, items: Sequence[int]) -> None:
-    """Write these items' vectors to Chroma, and delete those of records that do not hold."""
+    """Write these items' vectors to Chroma, and delete those of records that do not
+    hold.
+    """
     with room.database.read_transaction() as connection:
-        current = set(items) if layer == MESSAGES else record_queries.active(connection, items)
+        current = (
+            set(items)
+            if layer == MESSAGES
+            else record_queries.active(connection, items)
+        )
         rows = vector_rows.vectors_of(connection, current, layer)
         gone = vector_rows.vectors_of(connection, set(items) - current, layer)
     try:
@@ -200,7 +228,9 @@ def _index_batch(room: Room, layer: str, items: Sequence[int]) -> None:
     with room.database.write_transaction() as connection:
         if tables_and_migrations.get_meta(connection, "index") != room.index.identity:
             raise IndexUnavailableError(
-                "Another process opened this memory with another Chroma. Use one for all."
+                "Another process opened this memory with another Chroma. Use one "
+                "for "
+                "all."
             )
         outbox_rows.finish(connection, layer, items)
 
@@ -208,7 +238,8 @@ def _index_batch(room: Room, layer: str, items: Sequence[int]) -> None:
 def embed_pieces(
     embedder: Embedder, texts: dict[int, str], settings: Settings, done: Drained
 ) -> tuple[list[Piece], list[int]]:
-    """Embed all texts at once; if that fails, one by one, so that one bad text blocks no other.
+    """Embed all texts at once; if that fails, one by one, so that one bad text blocks
+    no other.
 
     The embedded pieces are returned, and the numbers of the texts that failed.
     """
@@ -231,7 +262,9 @@ def embed_pieces(
     return pieces, failed
 
 
-def _pieces(embedder: Embedder, texts: dict[int, str], settings: Settings) -> list[Piece]:
+def _pieces(
+    embedder: Embedder, texts: dict[int, str], settings: Settings
+) -> list[Piece]:
     places = [
         (n, number, span)
         for n, text in texts.items()
@@ -240,7 +273,9 @@ def _pieces(embedder: Embedder, texts: dict[int, str], settings: Settings) -> li
     words = [texts[n][start:end] for n, _, (start, end) in places]
     vectors: list[Vectors] = []
     for first in range(0, len(words), settings.storage.embed_batch):
-        vectors += list(embedder.embed(words[first : first + settings.storage.embed_batch]))
+        vectors += list(
+            embedder.embed(words[first : first + settings.storage.embed_batch])
+        )
     return [
         Piece(n, number, start, end, vector)
         for (n, number, (start, end)), vector in zip(places, vectors, strict=True)

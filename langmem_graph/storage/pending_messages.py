@@ -71,25 +71,35 @@ def latest_session(connection: Connection) -> tuple[int, datetime] | None:
     """The session of the message that arrived last, and when it was stored."""
     m = messages.c
     stored = select(m.session, m.added_at).join(sessions, sessions.c.n == m.session)
-    newest = stored.where(sessions.c.session_id != BY_HAND).order_by(m.n.desc()).limit(1)
+    newest = (
+        stored.where(sessions.c.session_id != BY_HAND).order_by(m.n.desc()).limit(1)
+    )
     row = connection.execute(newest).first()
     return (row.session, row.added_at) if row else None
 
 
-def claim(connection: Connection, items: Sequence[int], *, by: str, lease: float) -> None:
+def claim(
+    connection: Connection, items: Sequence[int], *, by: str, lease: float
+) -> None:
     """Claim these messages until the lease (in seconds) has run out."""
     claimed = {"claimed_by": by, "claimed_until": time() + lease}
-    connection.execute(update(unread).where(unread.c.message.in_(items)).values(**claimed))
+    connection.execute(
+        update(unread).where(unread.c.message.in_(items)).values(**claimed)
+    )
 
 
 def release(connection: Connection, items: Sequence[int]) -> None:
     """Give up the claim on messages whose extraction failed, and count the attempt."""
     freed = {"claimed_until": 0.0, "attempts": unread.c.attempts + 1}
-    connection.execute(update(unread).where(unread.c.message.in_(items)).values(**freed))
+    connection.execute(
+        update(unread).where(unread.c.message.in_(items)).values(**freed)
+    )
 
 
 def free_all(connection: Connection) -> None:
-    """Give up all claims; for the process that holds the lock, since all others have ended."""
+    """Give up all claims; for the process that holds the lock, since all others have
+    ended.
+    """
     connection.execute(update(unread).values(claimed_until=0.0))
 
 
@@ -119,31 +129,43 @@ def attempts_of(connection: Connection, items: Sequence[int]) -> int:
 def messages_before(
     connection: Connection, n: int, session: int, most: int
 ) -> list[tuple[int, Message]]:
-    """The last messages of the session before this one, oldest first, with their numbers."""
+    """The last messages of the session before this one, oldest first, with their
+    numbers.
+    """
     m = messages.c
-    earlier = select(m.n).where(m.session == session, m.n < n, m.role.in_(READ_ROLES), SPOKEN)
+    earlier = select(m.n).where(
+        m.session == session, m.n < n, m.role.in_(READ_ROLES), SPOKEN
+    )
     numbers = list(connection.scalars(earlier.order_by(m.n.desc()).limit(most)))[::-1]
     found = message_queries.messages_by_number(connection, numbers)
     return [(number, found[number]) for number in numbers if number in found]
 
 
 def free(connection: Connection, items: Sequence[int]) -> None:
-    """Give up the claim without counting an attempt, since the model was not reached."""
-    connection.execute(update(unread).where(unread.c.message.in_(items)).values(claimed_until=0.0))
+    """Give up the claim without counting an attempt, since the model was not
+    reached.
+    """
+    connection.execute(
+        update(unread).where(unread.c.message.in_(items)).values(claimed_until=0.0)
+    )
 
 
 def free_claims_of(connection: Connection, by: str) -> None:
     """Give up all claims of one claimer."""
-    connection.execute(update(unread).where(unread.c.claimed_by == by).values(claimed_until=0.0))
+    connection.execute(
+        update(unread).where(unread.c.claimed_by == by).values(claimed_until=0.0)
+    )
 
 
 def generation(connection: Connection) -> str:
     """An identifier that changes with every deletion.
 
-    What a model concluded from messages read under an older generation must not be stored, since
-    some of them may have been forgotten.
+    What a model concluded from messages read under an older generation must not be
+    stored, since some of them may have been forgotten.
     """
-    return f"{get_meta(connection, 'ledger_id')}:{get_meta(connection, _FORGETTINGS) or 0}"
+    return (
+        f"{get_meta(connection, 'ledger_id')}:{get_meta(connection, _FORGETTINGS) or 0}"
+    )
 
 
 def next_generation(connection: Connection) -> None:

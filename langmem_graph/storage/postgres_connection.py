@@ -1,4 +1,6 @@
-"""A connection to PostgreSQL that waits for no answer for ever, also where its server is frozen."""
+"""A connection to PostgreSQL that waits for no answer for ever, also where its server
+is frozen.
+"""
 
 from collections.abc import Generator
 from time import monotonic
@@ -11,7 +13,8 @@ STATEMENT_SECONDS = 120
 """After these the server ends a statement."""
 ANSWER_SECONDS = STATEMENT_SECONDS + 10.0
 """After these a server that has not even done that is taken to be lost."""
-PREPARE_AFTER = 5  # runs of a statement on one connection, after which the server keeps its plan
+# runs of a statement on one connection, after which the server keeps its plan
+PREPARE_AFTER = 5
 LOST_HOST = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -44,9 +47,11 @@ class Connection(psycopg.Connection[Any]):
 
 
 def prepare_statements(connection: Any, _: object = None) -> None:
-    """Let the server keep plans, unless a pooler may give each transaction another connection.
+    """Let the server keep plans, unless a pooler may give each transaction another
+    connection.
 
-    A pooler such as PgBouncer names a process of its own invention, and not the server's.
+    A pooler such as PgBouncer names a process of its own invention, and not the
+    server's.
     """
     own = connection.execute("SELECT pg_backend_pid()").fetchone()[0]
     connection.rollback()

@@ -1,9 +1,11 @@
-"""Opens rooms in a PostgreSQL database: connections, transactions, and statements of one room.
+"""Opens rooms in a PostgreSQL database: connections, transactions, and statements of
+one room.
 
-Every statement names the room: the compiler adds it, so that the queries of the other modules
-serve both engines. Row-level security is a second wall, independent of the first: each
-transaction takes the role `langmem_graph_rooms`, which sees the rows of its rooms alone. Both rest
-on settings that end with their transaction, so PgBouncer may share connections between them.
+Every statement names the room: the compiler adds it, so that the queries of the other
+modules serve both engines. Row-level security is a second wall, independent of the
+first: each transaction takes the role `langmem_graph_rooms`, which sees the rows of its
+rooms alone. Both rest on settings that end with their transaction, so PgBouncer may
+share connections between them.
 """
 
 import logging
@@ -62,7 +64,9 @@ _LEDGER_ID = f"SELECT value FROM meta WHERE room = {OWN_ROOM} AND key = 'ledger_
 
 
 class _Text(sa.types.TypeDecorator[str]):
-    """Text with zero characters, which PostgreSQL cannot store: they are escaped, reversibly."""
+    """Text with zero characters, which PostgreSQL cannot store: they are escaped,
+    reversibly.
+    """
 
     impl = sa.String
     cache_ok = True
@@ -72,7 +76,9 @@ class _Text(sa.types.TypeDecorator[str]):
             return value
         return value.replace(_ESCAPE, _ITSELF).replace("\0", _ZERO)
 
-    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> str | None:
+    def process_result_value(
+        self, value: str | None, dialect: sa.Dialect
+    ) -> str | None:
         if value is None or _ESCAPE not in value:
             return value
         return value.replace(_ZERO, "\0").replace(_ITSELF, _ESCAPE)
@@ -83,17 +89,22 @@ class RoomCompiler(PGCompiler_psycopg):
 
     def visit_table(self, table: Any, asfrom: Any = False, **kw: Any) -> str:  # type: ignore[override]  # noqa: D102
         name: str = super().visit_table(table, asfrom=asfrom, **kw)  # type: ignore[no-untyped-call]
-        if not asfrom or kw.get("iscrud") or table.schema:  # with one, it names its room itself
+        # with one, it names its room itself
+        if not asfrom or kw.get("iscrud") or table.schema:
             return name
         rows = f"(SELECT * FROM {name} WHERE room = {OWN_ROOM})"
         enclosing = kw.get("enclosing_alias")
         named = enclosing is not None and enclosing.element is table
         return rows if named else f"{rows} AS {self.preparer.quote(table.name)}"
 
-    def visit_update(self, update_stmt: Any, visiting_cte: Any = None, **kw: Any) -> str:  # noqa: D102
+    def visit_update(  # noqa: D102
+        self, update_stmt: Any, visiting_cte: Any = None, **kw: Any
+    ) -> str:
         return super().visit_update(_in_room(update_stmt), visiting_cte, **kw)
 
-    def visit_delete(self, delete_stmt: Any, visiting_cte: Any = None, **kw: Any) -> str:  # noqa: D102
+    def visit_delete(  # noqa: D102
+        self, delete_stmt: Any, visiting_cte: Any = None, **kw: Any
+    ) -> str:
         statement = _in_room(delete_stmt)
         return str(super().visit_delete(statement, visiting_cte, **kw))  # type: ignore[no-untyped-call]
 
@@ -105,17 +116,22 @@ class RoomCompiler(PGCompiler_psycopg):
 def _in_room(statement: Any) -> Any:
     if statement.table.schema:
         return statement
-    return statement.where(sa.literal_column(f"{statement.table.name}.room = {OWN_ROOM}"))
+    return statement.where(
+        sa.literal_column(f"{statement.table.name}.room = {OWN_ROOM}")
+    )
 
 
 class _Context(PGExecutionContext_psycopg):
-    """Has the server answer in its own form where a statement's option `binary` says so.
+    """Has the server answer in its own form where a statement's option `binary` says
+    so.
 
     Vectors would be written as text, twice as long, and read again.
     """
 
     def create_default_cursor(self) -> Any:
-        return self._dbapi_connection.cursor(binary=self.execution_options.get("binary", False))
+        return self._dbapi_connection.cursor(
+            binary=self.execution_options.get("binary", False)
+        )
 
 
 class RoomDialect(PGDialect_psycopg):
@@ -124,14 +140,20 @@ class RoomDialect(PGDialect_psycopg):
     supports_statement_cache = True
     statement_compiler = RoomCompiler
     execution_ctx_cls = _Context
-    colspecs = {**PGDialect_psycopg.colspecs, sa.String: _Text, sa.Integer: sa.BigInteger}  # noqa: RUF012  # as SQLAlchemy's
+    colspecs = {  # noqa: RUF012  # as SQLAlchemy's
+        **PGDialect_psycopg.colspecs,
+        sa.String: _Text,
+        sa.Integer: sa.BigInteger,
+    }  # as SQLAlchemy's
     own_pool: Any = None
     """The application's own psycopg pool, to which connections are given back."""
 
     def connect(self, *words: Any, **options: Any) -> Any:  # noqa: D102
         return PlainConnection.connect(*words, **options)
 
-    def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:
+    def do_execute_no_params(
+        self, cursor: Any, statement: str, context: Any = None
+    ) -> None:
         """Run several commands; the result is that of the last one."""
         cursor.execute(statement, prepare=False)
         while cursor.nextset():
@@ -148,7 +170,9 @@ registry.register("postgresql.langmem_graph", __name__, "RoomDialect")
 
 
 def connect(database: Any, settings: StorageSettings) -> Engine:
-    """An engine for a URL, or for an application's own `psycopg_pool.ConnectionPool`."""
+    """An engine for a URL, or for an application's own
+    `psycopg_pool.ConnectionPool`.
+    """
     if not isinstance(database, str):
         engine = sa.create_engine(
             "postgresql+langmem_graph://",
@@ -161,7 +185,9 @@ def connect(database: Any, settings: StorageSettings) -> Engine:
     try:
         url = make_url(database.replace("postgres://", "postgresql://", 1))
     except (ArgumentError, ValueError):
-        raise InvalidInputError("The database's URL must be postgresql://USER@HOST/NAME.") from None
+        raise InvalidInputError(
+            "The database's URL must be postgresql://USER@HOST/NAME."
+        ) from None
     engine = sa.create_engine(
         url.set(drivername="postgresql+langmem_graph"),
         poolclass=QueuePool,
@@ -186,7 +212,9 @@ def room_of(user_id: str) -> UUID:
 
 
 def place_of(engine: Engine) -> str:
-    """The database without user and password: for messages, and to tell databases apart."""
+    """The database without user and password: for messages, and to tell databases
+    apart.
+    """
     url: URL = engine.url
     told: Mapping[str, Any] = {
         "host": url.host or url.query.get("host"),
@@ -211,22 +239,36 @@ def explained(engine: Engine) -> Iterator[None]:
 
 def _explanation(engine: Engine, error: SQLAlchemyError) -> str:
     origin = getattr(error, "orig", None)
-    said = getattr(getattr(origin, "diag", None), "message_primary", None)  # details quote rows
+    # details quote rows
+    said = getattr(getattr(origin, "diag", None), "message_primary", None)
     cause = " ".join(str(said or origin or error).split())
     told = f"The database {place_of(engine)} cannot be used: {cause}. "
     if "permission denied" in cause:
-        return f"{told}This login lacks a right: GRANT {ROLE} TO it; an administrator migrates."
+        return (
+            f"{told}This login lacks a right: GRANT {ROLE} TO it; an administrator "
+            "migrates."
+        )
     if "extension" in cause:
-        return f"{told}The server needs pgvector 0.8 or newer: install its package there."
+        return (
+            f"{told}The server needs pgvector 0.8 or newer: install its package there."
+        )
     if any(name in cause for name in (ROLE, f"{SCHEMA}.", "relation ", "app.room")):
         return f"{told}If it was not prepared yet, run: langmem-graph migrate URL"
     if isinstance(error, PoolTimeoutError) or isinstance(origin, PoolTimeout):
-        return f"{told}All its connections are in use; fewer calls at once, or a larger pool."
-    return f"{told}Nothing was stored by this call; check that it can be reached, and try again."
+        return (
+            f"{told}All its connections are in use; fewer calls at once, or a "
+            "larger pool."
+        )
+    return (
+        f"{told}Nothing was stored by this call; check that it can be reached, and "
+        "try again."
+    )
 
 
 class PostgresDatabase:
-    """Connections and transactions of one room; the same methods as those of a ledger's file."""
+    """Connections and transactions of one room; the same methods as those of a ledger's
+    file.
+    """
 
     def __init__(self, engine: Engine, room: UUID, settings: StorageSettings) -> None:
         self.engine, self.room, self.closed = engine, room, False
@@ -235,7 +277,9 @@ class PostgresDatabase:
         self.whole: Self | None = None
         """The same without that filter, of one that was made to read under it."""
         self.ledger_id: str | None = None
-        """The room's own id, once it was opened; another one means that it was erased meanwhile."""
+        """The room's own id, once it was opened; another one means that it was erased
+        meanwhile.
+        """
         self._call = threading.local()
         self._beside: futures.Future[object] | None = None
         self._settings = settings
@@ -248,9 +292,12 @@ class PostgresDatabase:
             "statement_timeout": STATEMENT_SECONDS * 1_000,
             "jit": "off",  # compiling takes longer than any of these statements runs
         }
-        enter = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in own.items())
+        enter = ", ".join(
+            f"set_config('{name}', '{value}', true)" for name, value in own.items()
+        )
         lock = f"pg_advisory_xact_lock({int.from_bytes(room.bytes[:8], signed=True)})"
-        # Several commands in one message; each is planned after those before it have run.
+        # Several commands in one message; each is planned after those before it have
+        # run.
         self._read = f"{_READ}; SELECT {enter}"
         self._write = f"{_WRITE}; SELECT {enter}; SELECT {lock}; {_LEDGER_ID}"
 
@@ -271,7 +318,8 @@ class PostgresDatabase:
         with self._transaction(self._write) as (connection, ledger_id):
             if self.ledger_id not in (None, ledger_id):
                 raise StorageError(
-                    "This user's memory was erased by another process while it was open. Nothing "
+                    "This user's memory was erased by another process while it was "
+                    "open. Nothing "
                     "was stored by this call; do it again."
                 )
             self._call.facts = None
@@ -279,9 +327,13 @@ class PostgresDatabase:
 
     @contextmanager
     def _transaction(self, commands: str) -> Iterator[tuple[Connection, Any]]:
-        """A transaction of the room, with what the last of its first commands answered."""
+        """A transaction of the room, with what the last of its first commands
+        answered.
+        """
         if self.closed:
-            raise ClosedMemoryError("This Memory is closed. Open it again: Memory(url).")
+            raise ClosedMemoryError(
+                "This Memory is closed. Open it again: Memory(url)."
+            )
         with explained(self.engine):
             connection, answer = self._begun(commands)
             with connection:
@@ -289,16 +341,20 @@ class PostgresDatabase:
                 connection.commit()
 
     def _begun(self, commands: str) -> tuple[Connection, Any]:
-        """A connection in a transaction of the room, a new one where the pool's were lost.
+        """A connection in a transaction of the room, a new one where the pool's were
+        lost.
 
-        A database that was restarted, or failed over, is noticed here: asking first takes time.
+        A database that was restarted, or failed over, is noticed here: asking first
+        takes time.
         """
         for again in (True, False):
             connection = self.engine.connect()
             try:
                 connection.execution_options(isolation_level="AUTOCOMMIT").begin()
                 several = {"no_parameters": True}
-                answer = connection.exec_driver_sql(commands, execution_options=several).scalar()
+                answer = connection.exec_driver_sql(
+                    commands, execution_options=several
+                ).scalar()
                 break
             except BaseException as error:
                 connection.close()
@@ -308,7 +364,9 @@ class PostgresDatabase:
         return connection, answer
 
     def opened(self) -> bool:
-        """Read the facts about the room; returns whether any text or vector in it is due."""
+        """Read the facts about the room; returns whether any text or vector in it is
+        due.
+        """
         with self.read_transaction() as connection:
             self._call.facts = get_all_meta(connection)
             return bool(connection.scalar(_ANY_DUE))
@@ -319,26 +377,35 @@ class PostgresDatabase:
         return facts.get("ledger_id") != self.ledger_id
 
     def read_beside(self, query: Callable[[Connection], object]) -> None:
-        """Run a query on another thread, unless one runs there; `close` waits for it."""
+        """Run a query on another thread, unless one runs there; `close` waits
+        for it.
+        """
         if self._beside is None or self._beside.done():
             self._beside = start_thread(partial(self.read, query))
 
     @property
     def facts(self) -> dict[str, str] | None:
-        """The facts about the room as this thread's call found them; None where it wrote since."""
+        """The facts about the room as this thread's call found them; None where it
+        wrote since.
+        """
         return getattr(self._call, "facts", None)
 
     def damage(self, connection: Connection) -> list[str]:
-        """What is wrong with the tables: nothing, since PostgreSQL refuses rows without others."""
+        """What is wrong with the tables: nothing, since PostgreSQL refuses rows without
+        others.
+        """
         return []
 
     def last_numbers(self, connection: Connection) -> dict[str, int]:
-        """The greatest number that was ever given in each table that gives none twice."""
+        """The greatest number that was ever given in each table that gives none
+        twice.
+        """
         found = dict[str, int]()
         for name in NEVER_REUSED:
             given = sa.text(
                 f"SELECT greatest((SELECT max(n) FROM {name} WHERE room = {OWN_ROOM}), "
-                f"(SELECT last FROM numbers WHERE room = {OWN_ROOM} AND name = '{name}'))"
+                f"(SELECT last FROM numbers WHERE room = {OWN_ROOM} AND name = "
+                f"'{name}'))"
             )
             if last := connection.scalar(given):
                 found[name] = last
@@ -348,17 +415,23 @@ class PostgresDatabase:
         """Take over these numbers from a ledger whose rows were copied here."""
         note = sa.text("INSERT INTO numbers (name, last) VALUES (:name, :last)")
         if last:
-            connection.execute(note, [{"name": name, "last": n} for name, n in last.items()])
+            connection.execute(
+                note, [{"name": name, "last": n} for name, n in last.items()]
+            )
 
     def checkpoint(self, seconds: float | None = None) -> bool:
-        """Remove the rows that were deleted from all pages; False where some may be left."""
+        """Remove the rows that were deleted from all pages; False where some may be
+        left.
+        """
         noted = sa.text("SELECT xmin::text FROM meta WHERE key = :key AND room = :room")
         own = {"key": TRACES_LEFT, "room": self.room}
         deleted = self.read(lambda connection: connection.scalar(noted, own))
         return deleted is None or self.remove_deleted(deleted, seconds)
 
     def remove_deleted(self, deleted: str, seconds: float | None = None) -> bool:
-        """Remove what was deleted up to this transaction; False where some may be left."""
+        """Remove what was deleted up to this transaction; False where some may
+        be left.
+        """
         wait = self._settings.busy_timeout_seconds if seconds is None else seconds
         try:
             return postgres_vacuum.remove_deleted(self.engine, deleted, wait)
@@ -367,6 +440,8 @@ class PostgresDatabase:
             return False
 
     def close(self) -> None:
-        """Let nothing be read or written any more; the connections belong to all rooms."""
+        """Let nothing be read or written any more; the connections belong to
+        all rooms.
+        """
         self.closed = True
         futures.wait([self._beside] if self._beside else [], CONNECT_SECONDS)

@@ -1,7 +1,9 @@
-"""The vector index of a room in PostgreSQL, with pgvector: every search compares all vectors.
+"""The vector index of a room in PostgreSQL, with pgvector: every search compares all
+vectors.
 
-A user's vectors are few enough for that; an index over all users would look at strangers' vectors
-first and lose the user's own. `migrate --index` makes one of its own for a very large room.
+A user's vectors are few enough for that; an index over all users would look at
+strangers' vectors first and lose the user's own. `migrate --index` makes one of its own
+for a very large room.
 """
 
 from collections.abc import Sequence
@@ -26,7 +28,9 @@ neighbours = sa.Table(
     sa.Column("n", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("embedding", HALFVEC(), nullable=False),
 )
-"""Vectors with half the precision of the ledger's, with which what is found is compared again."""
+"""Vectors with half the precision of the ledger's, with which what is found is compared
+again.
+"""
 
 
 _DEPTH = sa.text(
@@ -50,7 +54,9 @@ class PostgresIndex:
         query = sa.select(sa.func.count()).where(_of(layer))
         return self._database.read(lambda connection: connection.scalar(query) or 0)
 
-    def upsert(self, layer: str, ids: Sequence[int], matrix: NDArray[np.float32]) -> None:
+    def upsert(
+        self, layer: str, ids: Sequence[int], matrix: NDArray[np.float32]
+    ) -> None:
         """Add or replace vectors."""
         new = insert(neighbours)
         same = ["room", "layer", "n"]
@@ -60,25 +66,34 @@ class PostgresIndex:
         for start in range(0, len(ids), AT_ONCE):
             some = slice(start, start + AT_ONCE)
             pairs = zip(ids[some], matrix[some], strict=True)
-            rows = [{"layer": layer, "n": n, "embedding": vector} for n, vector in pairs]
+            rows = [
+                {"layer": layer, "n": n, "embedding": vector} for n, vector in pairs
+            ]
             with self._database.write_transaction() as connection:
                 connection.execute(either, rows)
 
     def delete(self, layer: str, ids: Sequence[int]) -> None:
         """Delete vectors; unknown ids are ignored."""
         if ids:
-            gone = neighbours.c.n == sa.any_(sa.literal(list(ids), ARRAY(sa.BigInteger)))
+            gone = neighbours.c.n == sa.any_(
+                sa.literal(list(ids), ARRAY(sa.BigInteger))
+            )
             with self._database.write_transaction() as connection:
                 connection.execute(sa.delete(neighbours).where(_of(layer), gone))
 
     def query(
-        self, layer: str, vector: NDArray[np.float32], limit: int, connection: Connection
+        self,
+        layer: str,
+        vector: NDArray[np.float32],
+        limit: int,
+        connection: Connection,
     ) -> list[int]:
         """The ids of the nearest vectors by cosine, nearest first."""
         size = sa.cast(
             neighbours.c.embedding, HALFVEC(vector.size)
         )  # as an index of its own has it
-        # Parts of the statement, as its index needs them; else a kept plan may read all vectors.
+        # Parts of the statement, as its index needs them; else a kept plan may read all
+        # vectors.
         room: Any = sa.bindparam("room", self._database.room, literal_execute=True)
         own = neighbours.c.room == room
         own &= neighbours.c.layer == sa.bindparam("layer", layer, literal_execute=True)

@@ -1,7 +1,8 @@
-"""The rooms of a PostgreSQL database: opened by any number of processes, on any number of hosts.
+"""The rooms of a PostgreSQL database: opened by any number of processes, on any number
+of hosts.
 
-What one process leaves due when it is killed, another takes over: a thread looks for rooms whose
-work is older than the lease, each of which one process claims.
+What one process leaves due when it is killed, another takes over: a thread looks for
+rooms whose work is older than the lease, each of which one process claims.
 """
 
 import logging
@@ -101,10 +102,14 @@ class PostgresRoom(Room):
         self.index.drop()
 
     def clean_after_deletion(self) -> None:
-        """Nothing is left to do: the rows of words and vectors were deleted one by one."""
+        """Nothing is left to do: the rows of words and vectors were deleted one
+        by one.
+        """
 
     def empty_log(self, seconds: float | None = None) -> None:
-        """Rewrite tables; what failed is tried again, for a hundredth of the time at most."""
+        """Rewrite tables; what failed is tried again, for a hundredth of the time at
+        most.
+        """
         start = time.monotonic()
         if seconds is None or start > self._next_try:
             super().empty_log(seconds)
@@ -155,21 +160,29 @@ class PostgresRooms(NotCopied):
         return f"'postgresql://{place_of(self._engine)}', engine='PostgreSQL'"
 
     def is_foreign(self) -> bool:
-        """Whether this is a child process after `fork`, where nothing of this may be used."""
+        """Whether this is a child process after `fork`, where nothing of this may be
+        used.
+        """
         return os.getpid() != self._pid
 
     def has(self, user_id: str) -> bool:
         """Whether anything is stored of this user."""
-        return self._database(user_id).read(lambda c: get_meta(c, "ledger_id")) is not None
+        return (
+            self._database(user_id).read(lambda c: get_meta(c, "ledger_id")) is not None
+        )
 
     def users(self, *, shared: bool = False) -> list[str]:
-        """The ids of all users of whom something is stored, or the keys of all shared rooms."""
+        """The ids of all users of whom something is stored, or the keys of all shared
+        rooms.
+        """
         return self.read_each(lambda _, user_id: user_id, shared=shared)
 
     def read_each(
         self, query: Callable[[sa.Connection, str], T], *, shared: bool = False
     ) -> list[T]:
-        """The results of a query in every user's room, or every shared one, room by room."""
+        """The results of a query in every user's room, or every shared one, room by
+        room.
+        """
         self._check_open()
         with explained(self._engine), self._engine.connect() as connection:
             keys = connection.scalars(sa.select(work.c.room)).all()
@@ -216,10 +229,14 @@ class PostgresRooms(NotCopied):
                 self._changed.notify_all()
 
     def open_users(self) -> list[str]:
-        """The ids of the users whose rooms are open now, without those that this thread is in."""
+        """The ids of the users whose rooms are open now, without those that this thread
+        is in.
+        """
         with self._changed:
             own = threading.get_ident()
-            return [name for name, room in self._rooms.items() if own not in room.callers]
+            return [
+                name for name, room in self._rooms.items() if own not in room.callers
+            ]
 
     def erase(self, user_id: str) -> EraseReport:
         """Delete all rows of a user, then remove them from the tables' pages."""
@@ -230,7 +247,9 @@ class PostgresRooms(NotCopied):
             room.index.drop()
             with room.database.write_transaction() as connection:
                 held = message_queries.counts(connection).messages
-                deletion = connection.scalar(sa.text("SELECT pg_current_xact_id()::xid::text"))
+                deletion = connection.scalar(
+                    sa.text("SELECT pg_current_xact_id()::xid::text")
+                )
                 for table in (*reversed(ROOM_TABLES), work):
                     own: sa.ColumnElement[bool] = table.c.room == room.database.room
                     connection.execute(sa.delete(table).where(own))
@@ -240,14 +259,18 @@ class PostgresRooms(NotCopied):
         return EraseReport(messages=held, files=0, bytes=0, traces_left=not clean)
 
     def release(self, until: float) -> None:
-        """Refuse new calls, wait until then for those of other threads, and close connections."""
+        """Refuse new calls, wait until then for those of other threads, and close
+        connections.
+        """
         if self.is_foreign() or self._ended.is_set():
             return
         self._ended.set()
         own = {threading.get_ident()}
         with self._changed:
             if not self._changed.wait_for(
-                lambda: all(own.issuperset(room.callers) for room in self._rooms.values()),
+                lambda: all(
+                    own.issuperset(room.callers) for room in self._rooms.values()
+                ),
                 until - time.monotonic(),
             ):
                 _log.warning("closing the memory while calls are still running")
@@ -255,7 +278,8 @@ class PostgresRooms(NotCopied):
                 room.close()
             self._rooms.clear()
         if self._watcher.is_alive() and self._watcher is not threading.current_thread():
-            self._watcher.join(max(0.0, until - time.monotonic()))  # it may have a connection
+            # it may have a connection
+            self._watcher.join(max(0.0, until - time.monotonic()))
         self._engine.dispose()
 
     def _database(self, user_id: str) -> PostgresDatabase:
@@ -274,7 +298,9 @@ class PostgresRooms(NotCopied):
         if self.is_foreign():
             raise ForkedProcessError
         if self._ended.is_set():
-            raise ClosedMemoryError("This Memory is closed. Open it again: Memory(url).")
+            raise ClosedMemoryError(
+                "This Memory is closed. Open it again: Memory(url)."
+            )
 
     def _take_over(self) -> None:
         """Until the memory is closed, do the work that killed processes left due."""
@@ -287,11 +313,21 @@ class PostgresRooms(NotCopied):
                 _log.warning("due work could not be looked for: %s", for_log(error))
 
     def _claim(self, lease: float) -> list[uuid.UUID]:
-        """The rooms whose work became due longer ago than the lease, claimed for this process."""
+        """The rooms whose work became due longer ago than the lease, claimed for this
+        process.
+        """
         now = time.time()
-        due = sa.select(work.c.room).where(work.c.due_at < now - lease, work.c.claimed_until < now)
-        free = due.order_by(work.c.due_at).limit(AT_ONCE).with_for_update(skip_locked=True)
-        mine = sa.update(work).where(work.c.room.in_(free)).values(claimed_until=now + lease)
+        due = sa.select(work.c.room).where(
+            work.c.due_at < now - lease, work.c.claimed_until < now
+        )
+        free = (
+            due.order_by(work.c.due_at).limit(AT_ONCE).with_for_update(skip_locked=True)
+        )
+        mine = (
+            sa.update(work)
+            .where(work.c.room.in_(free))
+            .values(claimed_until=now + lease)
+        )
         with self._engine.begin() as connection:
             return list(connection.scalars(mine.returning(work.c.room)))
 
@@ -303,6 +339,7 @@ class PostgresRooms(NotCopied):
                 self.on_due(user_id)
         with database.write_transaction() as connection:
             left = sa.exists().select_from(outbox) | sa.exists().select_from(unread)
-            later = time.time() if connection.scalar(sa.select(left)) else None  # after a lease
+            # after a lease
+            later = time.time() if connection.scalar(sa.select(left)) else None
             settled = sa.update(work).where(work.c.room == key).values(due_at=later)
             connection.execute(settled)

@@ -1,7 +1,7 @@
 """The tables of all rooms in a PostgreSQL database, made by `langmem-graph migrate`.
 
-They are those of a ledger's file, with the room first in every key. Numbers are counted in each
-room, by triggers, as SQLite counts them in each file.
+They are those of a ledger's file, with the room first in every key. Numbers are counted
+in each room, by triggers, as SQLite counts them in each file.
 """
 
 import math
@@ -25,20 +25,30 @@ from langmem_graph.storage.postgres_database import (
     room_of,
 )
 from langmem_graph.storage.postgres_index import neighbours
-from langmem_graph.storage.postgres_words import COVERED, OWN_ROOM, SCHEMA, TABLES, room_column
+from langmem_graph.storage.postgres_words import (
+    COVERED,
+    OWN_ROOM,
+    SCHEMA,
+    TABLES,
+    room_column,
+)
 from langmem_graph.storage.tables_and_migrations import TRACES_LEFT, get_meta
 
 VERSION = 4
-_MIGRATING = 7_240_811_923  # the advisory lock under which one process at a time migrates
+# the advisory lock under which one process at a time migrates
+_MIGRATING = 7_240_811_923
 _TYPES = {
     sa.Integer: sa.BigInteger(),
-    sa.String: sa.Text(collation="C"),  # texts are compared and ordered as SQLite does, by byte
+    # texts are compared and ordered as SQLite does, by byte
+    sa.String: sa.Text(collation="C"),
     sa.Float: sa.Double(),
 }
 
 
 def _column(column: sa.Column[Any]) -> sa.Column[Any]:
-    kind: Any = next((_TYPES[t] for t in type(column.type).__mro__ if t in _TYPES), column.type)
+    kind: Any = next(
+        (_TYPES[t] for t in type(column.type).__mro__ if t in _TYPES), column.type
+    )
     key = column.primary_key
     return sa.Column(column.name, kind, primary_key=key, autoincrement=False,
                      nullable=column.nullable)  # fmt: skip
@@ -84,24 +94,30 @@ work = sa.Table(
     sa.Column("claimed_until", sa.Float, nullable=False, server_default="0"),
     sa.Index("work_by_due", "due_at"),
 )
-"""The rooms there are, and since when each has due work; no text, and outside the second wall."""
+"""The rooms there are, and since when each has due work; no text, and outside the
+second wall.
+"""
 
 _THERE = sa.text(f"SELECT tablename FROM pg_tables WHERE schemaname = '{SCHEMA}'")
 _DUE = f"""
-CREATE OR REPLACE FUNCTION {SCHEMA}.note_work() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-  INSERT INTO {SCHEMA}.work (room, due_at) VALUES ({OWN_ROOM}, extract(epoch FROM now()))
+CREATE OR REPLACE FUNCTION {SCHEMA}.note_work()
+RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  INSERT INTO {SCHEMA}.work (room, due_at)
+    VALUES ({OWN_ROOM}, extract(epoch FROM now()))
   ON CONFLICT (room) DO UPDATE SET due_at = coalesce(work.due_at, excluded.due_at);
   RETURN NULL; END $$
 """
 _NUMBER = f"""
-CREATE OR REPLACE FUNCTION {SCHEMA}.number_{{name}}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+CREATE OR REPLACE FUNCTION {SCHEMA}.number_{{name}}()
+RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   NEW.n := coalesce(NEW.n, 1 + greatest(0,
     (SELECT max(n) FROM {SCHEMA}.{{name}} WHERE room = NEW.room),
     (SELECT last FROM {SCHEMA}.numbers WHERE room = NEW.room AND name = '{{name}}')));
   RETURN NEW; END $$
 """
 _KEEP = f"""
-CREATE OR REPLACE FUNCTION {SCHEMA}.keep_{{name}}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+CREATE OR REPLACE FUNCTION {SCHEMA}.keep_{{name}}()
+RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   INSERT INTO {SCHEMA}.numbers SELECT room, '{{name}}', max(n) FROM gone GROUP BY room
   ON CONFLICT (room, name) DO UPDATE SET last = greatest(numbers.last, excluded.last);
   RETURN NULL; END $$
@@ -125,12 +141,14 @@ _SAMPLED = sa.text(
 
 
 def prepare(url: str, users: Iterable[str] = (), *, rewrite: bool = False) -> int:
-    """Prepare the database, and make an index of their own for these users' large rooms.
+    """Prepare the database, and make an index of their own for these users' large
+    rooms.
 
     Args:
         url: of the database.
         users: ids of users.
-        rewrite: also take everything that was deleted out of all pages, however long that takes.
+        rewrite: also take everything that was deleted out of all pages, however long
+            that takes.
     """
     settings = Settings().storage
     engine = connect(url, settings)
@@ -150,12 +168,16 @@ def _rewrite(engine: Engine, seconds: float) -> None:
     with explained(engine):
         with engine.begin() as connection:
             now = connection.scalar(sa.text("SELECT pg_current_xact_id()::xid::text"))
-            notes = connection.scalars(sa.select(rooms.c.value).where(rooms.c.key == TRACES_LEFT))
+            notes = connection.scalars(
+                sa.select(rooms.c.value).where(rooms.c.key == TRACES_LEFT)
+            )
             known = notes.all()
         if not postgres_vacuum.remove_deleted(engine, str(now), seconds, math.inf):
             raise StorageError(
-                "What was deleted could not be removed from every page: a table, or a snapshot of "
-                "it, is in use, or this login may not rewrite it. Do it again as the tables' owner."
+                "What was deleted could not be removed from every page: a table, or a "
+                "snapshot of "
+                "it, is in use, or this login may not rewrite it. Do it again as the "
+                "tables' owner."
             )
         with engine.begin() as connection:
             gone = (rooms.c.key == TRACES_LEFT) & rooms.c.value.in_(known)
@@ -163,10 +185,14 @@ def _rewrite(engine: Engine, seconds: float) -> None:
 
 
 def _make_index(database: PostgresDatabase) -> None:
-    """An approximate index over one room's vectors; each statement of that room may use it."""
+    """An approximate index over one room's vectors; each statement of that room may use
+    it.
+    """
     size = database.read(lambda connection: get_meta(connection, "dimension"))
     if size is None:
-        raise StorageError("Nothing is embedded of this user; there is nothing to index.")
+        raise StorageError(
+            "Nothing is embedded of this user; there is nothing to index."
+        )
     for layer in ledger.LAYERS:
         name = f"hnsw_{database.room.hex}_{layer}"
         command = (
@@ -175,14 +201,17 @@ def _make_index(database: PostgresDatabase) -> None:
             f" WHERE room = '{database.room}' AND layer = '{layer}'"
         )
         with explained(database.engine), database.engine.connect() as bare:
-            bare.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(command)
+            bare.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
+                command
+            )
 
 
 def migrate(engine: Engine) -> int:
     """Prepare the database, or bring it up to date; returns the version of its tables.
 
     Raises:
-        StorageError: the login may not do that, or the extension `vector` is not installed.
+        StorageError: the login may not do that, or the extension `vector` is not
+            installed.
     """
     with explained(engine), engine.connect() as connection, connection.begin():
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))
@@ -203,7 +232,9 @@ def _add_tables(connection: Connection, version: int) -> None:
     there = set(connection.scalars(_THERE))
     added = [table for table in ROOM_TABLES if table.name not in there]
     TABLES.create_all(connection, tables=added)
-    commands = [f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}" for table in added]
+    commands = [
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}" for table in added
+    ]
     commands += [command for table in added for command in _policies(table)]
     commands += _SIZES if version == 1 else ()
     commands += [COVERED]
@@ -215,9 +246,11 @@ def _add_tables(connection: Connection, version: int) -> None:
 
 
 def _forget_samples(connection: Connection, table: sa.Table) -> None:
-    """Let ANALYZE keep no samples of what users said, and drop those that it has of older tables.
+    """Let ANALYZE keep no samples of what users said, and drop those that it has of
+    older tables.
 
-    PostgreSQL drops a column's samples where its type is set, also where that is the same one.
+    PostgreSQL drops a column's samples where its type is set, also where that is the
+    same one.
     """
     for column in _told(table):
         connection.exec_driver_sql(_unsampled(table, column))
@@ -231,15 +264,19 @@ def check_version(connection: Connection, place: str) -> int:
     """The version of the tables, which must be the one that this library knows."""
     version = _version(connection)
     if version is None:
-        raise StorageError(f"The database {place} is not prepared: langmem-graph migrate URL")
+        raise StorageError(
+            f"The database {place} is not prepared: langmem-graph migrate URL"
+        )
     if version < VERSION:
         raise StorageError(
-            f"The database {place} has schema version {version}, which is older than {VERSION}. "
+            f"The database {place} has schema version {version}, which is older than "
+            f"{VERSION}. "
             "Bring it up to date, nothing is lost: langmem-graph migrate URL"
         )
     if version > VERSION:
         raise SchemaTooNewError(
-            f"The database {place} has schema version {version}; this langmem-graph knows up to "
+            f"The database {place} has schema version {version}; this langmem-graph "
+            "knows up to "
             f"{VERSION}. Nothing was changed. Upgrade: pip install -U langmem-graph."
         )
     return version
@@ -248,7 +285,9 @@ def check_version(connection: Connection, place: str) -> int:
 def _version(connection: Connection) -> int | None:
     if connection.scalar(sa.text(f"SELECT to_regclass('{SCHEMA}.version')")) is None:
         return None
-    found: int | None = connection.scalar(sa.text(f"SELECT version FROM {SCHEMA}.version"))
+    found: int | None = connection.scalar(
+        sa.text(f"SELECT version FROM {SCHEMA}.version")
+    )
     return found
 
 
@@ -264,7 +303,9 @@ def _commands() -> Iterator[str]:
 
 
 def _commands_after() -> Iterator[str]:
-    """What needs the tables: both kinds of triggers, the rights of the role, and its policies."""
+    """What needs the tables: both kinds of triggers, the rights of the role, and its
+    policies.
+    """
     yield _DUE
     for name in ("outbox", "unread", "meta"):
         yield _trigger("note_work", name, "AFTER INSERT", "STATEMENT")
@@ -274,19 +315,27 @@ def _commands_after() -> Iterator[str]:
             yield _trigger(f"number_{table.name}", table.name, "BEFORE INSERT", "ROW")
     for name in ledger.NEVER_REUSED:
         yield _KEEP.format(name=name)
-        yield _trigger(f"keep_{name}", name, "AFTER DELETE", "STATEMENT", "OLD TABLE AS gone")
+        yield _trigger(
+            f"keep_{name}", name, "AFTER DELETE", "STATEMENT", "OLD TABLE AS gone"
+        )
     yield f"GRANT USAGE ON SCHEMA {SCHEMA} TO {ROLE}"
-    yield f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {SCHEMA} TO {ROLE}"
+    yield (
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {SCHEMA} TO "
+        f"{ROLE}"
+    )
     yield f"REVOKE INSERT, UPDATE, DELETE ON {SCHEMA}.version FROM {ROLE}"
     for table in ROOM_TABLES:
         yield from _policies(table)
 
 
 def _policies(table: sa.Table) -> Iterator[str]:
-    """The second wall around a table: it shows and takes rows of the transaction's rooms alone."""
+    """The second wall around a table: it shows and takes rows of the transaction's
+    rooms alone.
+    """
     yield from (_unsampled(table, column) for column in _told(table))
     yield f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY"
-    # Each in a SELECT of its own: PostgreSQL then computes it once, and not for every row.
+    # Each in a SELECT of its own: PostgreSQL then computes it once, and not for every
+    # row.
     own = "room = (SELECT current_setting('app.room', true)::uuid)"
     rooms = "(SELECT string_to_array(current_setting('app.rooms', true), ',')::uuid[])"
     seen = f"room = ANY ({rooms}::uuid[])"
@@ -296,7 +345,9 @@ def _policies(table: sa.Table) -> Iterator[str]:
 
 def _told(table: sa.Table) -> list[sa.Column[Any]]:
     """The columns of which ANALYZE would keep some of what users said."""
-    return [c for c in table.columns if not isinstance(c.type, sa.Integer | sa.Float | UUID)]
+    return [
+        c for c in table.columns if not isinstance(c.type, sa.Integer | sa.Float | UUID)
+    ]
 
 
 def _unsampled(table: sa.Table, column: sa.Column[Any]) -> str:

@@ -1,9 +1,10 @@
 """Takes deleted rows out of the pages of PostgreSQL's tables and indexes.
 
-A plain `VACUUM` frees the place of a deleted row and leaves its bytes there until another row needs
-it. So tables are rewritten, one by one, each only while nobody uses it; whoever comes meanwhile
-waits. Rewriting a large table would make everybody wait for long: these are vacuumed plainly, and
-`langmem-graph migrate URL --rewrite` does the rest.
+A plain `VACUUM` frees the place of a deleted row and leaves its bytes there until
+another row needs it. So tables are rewritten, one by one, each only while nobody uses
+it; whoever comes meanwhile waits. Rewriting a large table would make everybody wait for
+long: these are vacuumed plainly, and `langmem-graph migrate URL --rewrite` does the
+rest.
 """
 
 from time import monotonic, sleep
@@ -17,20 +18,27 @@ from langmem_graph.storage.postgres_words import SCHEMA
 REWRITTEN_BYTES = 64 * 2**20
 """A table of this size, with its indexes, is rewritten in a second or two."""
 _TABLES = sa.text(
-    "SELECT oid::regclass::text, pg_relation_filenode(oid), pg_total_relation_size(oid),"
+    "SELECT oid::regclass::text, pg_relation_filenode(oid), "
+    "pg_total_relation_size(oid),"
     " pg_has_role(relowner, 'USAGE')"
     f" FROM pg_class WHERE relkind = 'r' AND relnamespace = '{SCHEMA}'::regnamespace"
-    " AND relname NOT IN ('work', 'version', 'numbers', 'outbox', 'unread')"  # no words, much used
+    # no words, much used
+    " AND relname NOT IN ('work', 'version', 'numbers', 'outbox', 'unread')"
 )
 _KEPT = sa.text("""
     SELECT EXISTS (SELECT FROM pg_stat_activity
                    WHERE pid <> pg_backend_pid()
                      AND coalesce(datname, '') IN ('', current_database())
-                     AND greatest(age(backend_xid), age(backend_xmin)) >= age(:deleted ::xid))
-        OR EXISTS (SELECT FROM pg_prepared_xacts WHERE age(transaction) >= age(:deleted ::xid))
-        OR EXISTS (SELECT FROM pg_replication_slots WHERE age(xmin) >= age(:deleted ::xid))
+                     AND greatest(age(backend_xid), age(backend_xmin))
+                         >= age(:deleted ::xid))
+        OR EXISTS (SELECT FROM pg_prepared_xacts
+                   WHERE age(transaction) >= age(:deleted ::xid))
+        OR EXISTS (SELECT FROM pg_replication_slots
+                   WHERE age(xmin) >= age(:deleted ::xid))
 """)
-"""Whether somebody may still see what that transaction deleted, so that it has to be kept."""
+"""Whether somebody may still see what that transaction deleted, so that it has to be
+kept.
+"""
 _HIDDEN = sa.text(
     "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()"
     " AND query = '<insufficient privilege>')"
@@ -41,7 +49,9 @@ _HIDDEN = sa.text(
 class _Table(NamedTuple):
     name: str
     file: int
-    """Another one after it was rewritten. A table in use, or of another owner, is only skipped."""
+    """Another one after it was rewritten. A table in use, or of another owner, is only
+    skipped.
+    """
     size: int
     ours: bool
 

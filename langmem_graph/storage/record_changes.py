@@ -1,7 +1,8 @@
 """What messages did to records: each change with the words that made it.
 
-A change is one row here and the entries of the same change in the records' history. Undoing the
-history entries marks the row as undone. Changes are read back from the rows of an export, too.
+A change is one row here and the entries of the same change in the records' history.
+Undoing the history entries marks the row as undone. Changes are read back from the rows
+of an export, too.
 """
 
 from collections import defaultdict
@@ -17,7 +18,14 @@ from langmem_graph.errors import explain
 from langmem_graph.schemas import ChangeRelation, RecordChange
 from langmem_graph.storage import record_queries
 from langmem_graph.storage.record_queries import aware
-from langmem_graph.storage.record_writes import HIDDEN, REFINES, SUPERSEDES, Change, naive, now
+from langmem_graph.storage.record_writes import (
+    HIDDEN,
+    REFINES,
+    SUPERSEDES,
+    Change,
+    naive,
+    now,
+)
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     MESSAGES,
@@ -59,20 +67,25 @@ def write(
 ) -> None:
     """Store what a message did to a record; the caller changes the record itself.
 
-    `change` is that of the same history entries; `at` is in UTC without a zone, None is now. What
-    is held is not made until somebody has confirmed it.
+    `change` is that of the same history entries; `at` is in UTC without a zone, None is
+    now. What is held is not made until somebody has confirmed it.
     """
     row = vars(new) | {"change": change.id, "made_by": change.by, "at": at or now()}
     connection.execute(insert(record_changes).values(**row, undone=held, held=held))
 
 
-def changes_of(connection: Connection, items: Iterable[int]) -> dict[int, list[RecordChange]]:
-    """The changes that messages made to these records and that still count, oldest first.
+def changes_of(
+    connection: Connection, items: Iterable[int]
+) -> dict[int, list[RecordChange]]:
+    """The changes that messages made to these records and that still count, oldest
+    first.
 
     Words that do not pass the connection's filter are left out of them.
     """
     c = record_changes.c
-    found = rows_where_in(connection, _told().where(c.undone.is_(False)), c.record, items)
+    found = rows_where_in(
+        connection, _told().where(c.undone.is_(False)), c.record, items
+    )
     rows = sorted(found, key=lambda row: row.n)
     made: dict[int, list[RecordChange]] = defaultdict(list)
     for row, told in zip(rows, _as_shown(connection, rows), strict=True):
@@ -98,11 +111,17 @@ def _as_shown(connection: Connection, rows: Sequence[Row[Any]]) -> list[RecordCh
     return shown
 
 
-def changes_by(connection: Connection, items: Iterable[int]) -> dict[int, list[RecordChange]]:
-    """The changes that each of these messages made and that still count, oldest first."""
+def changes_by(
+    connection: Connection, items: Iterable[int]
+) -> dict[int, list[RecordChange]]:
+    """The changes that each of these messages made and that still count, oldest
+    first.
+    """
     c = record_changes.c
     told = _told().where(c.undone.is_(False), *within(connection, RECORDS, c.record))
-    rows = sorted(rows_where_in(connection, told, c.message, items), key=lambda row: row.n)
+    rows = sorted(
+        rows_where_in(connection, told, c.message, items), key=lambda row: row.n
+    )
     made: dict[int, list[RecordChange]] = defaultdict(list)
     for row, one in zip(rows, _as_shown(connection, rows), strict=True):
         made[row.message].append(one)
@@ -149,11 +168,14 @@ def _as_told(row: Row[Any]) -> RecordChange:
     return RecordChange.model_validate({**row._mapping, **times})
 
 
-def words_of(connection: Connection, items: Iterable[int]) -> dict[tuple[str, int], dict[str, str]]:
-    """Relation, message and quote of the changes of these records, by change and record.
+def words_of(
+    connection: Connection, items: Iterable[int]
+) -> dict[tuple[str, int], dict[str, str]]:
+    """Relation, message and quote of the changes of these records, by change and
+    record.
 
-    Those that were undone are among them; of several of one change the first is taken. Words that
-    do not pass the connection's filter are left out.
+    Those that were undone are among them; of several of one change the first is taken.
+    Words that do not pass the connection's filter are left out.
     """
     c = record_changes.c
     query = select(c.n, c.change, c.record, c.relation, messages.c.message_id, c.quote)
@@ -162,13 +184,18 @@ def words_of(connection: Connection, items: Iterable[int]) -> dict[tuple[str, in
     rows = rows_where_in(connection, joined, c.record, items)
     words: dict[tuple[str, int], dict[str, str]] = {}
     for row in sorted(rows, key=lambda row: row.n):
-        told = {"relation": row.relation, "message_id": row.message_id, "quote": row.quote}
+        told = {
+            "relation": row.relation,
+            "message_id": row.message_id,
+            "quote": row.quote,
+        }
         words.setdefault((row.change, row.record), told)
     return words
 
 
 def add_changes(connection: Connection, rows: Sequence[object]) -> list[str]:
-    """Store the changes that rows of `add_records` name; the records are stored as they became.
+    """Store the changes that rows of `add_records` name; the records are stored as they
+    became.
 
     A warning is returned for each change that could not be stored.
     """
@@ -204,7 +231,9 @@ def _add_change(connection: Connection, row: Any, given: object) -> None:
         quote=told.quote,
         by_record=numbers[told.by_record_id] if told.by_record_id else None,
         since=naive(told.since),
-        agreed_message=found[told.agreed_message_id][0] if told.agreed_message_id else None,
+        agreed_message=found[told.agreed_message_id][0]
+        if told.agreed_message_id
+        else None,
         agreed_quote=told.agreed_quote,
     )
     said_by = {new.message} if new.agreed_message is None else {new.agreed_message}
@@ -215,5 +244,8 @@ def _add_change(connection: Connection, row: Any, given: object) -> None:
     c = record_changes.c
     names = ("record", "relation", "message", "quote", "by_record")
     same = [c[name].is_not_distinct_from(getattr(new, name)) for name in names]
-    if connection.scalar(select(c.n).where(*same, c.undone.is_(False)).limit(1)) is None:
+    if (
+        connection.scalar(select(c.n).where(*same, c.undone.is_(False)).limit(1))
+        is None
+    ):
         write(connection, new, Change.new(told.made_by), naive(told.at))

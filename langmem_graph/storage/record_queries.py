@@ -1,4 +1,6 @@
-"""Queries about records: which hold now or held at a time, their texts, sources and history."""
+"""Queries about records: which hold now or held at a time, their texts, sources and
+history.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -6,7 +8,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, String, cast, exists, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    String,
+    cast,
+    exists,
+    func,
+    select,
+)
 
 from langmem_graph.metadata import in_common
 from langmem_graph.schemas import NO_LONGER, Record
@@ -55,7 +66,9 @@ class RecordFacts:
 def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
     """The texts of these records, as they are embedded, by number."""
     query = select(records.c.n, records.c.text)
-    return {row.n: row.text for row in rows_where_in(connection, query, records.c.n, items)}
+    return {
+        row.n: row.text for row in rows_where_in(connection, query, records.c.n, items)
+    }
 
 
 def active(connection: Connection, items: Iterable[int]) -> set[int]:
@@ -67,10 +80,11 @@ def active(connection: Connection, items: Iterable[int]) -> set[int]:
 def true_now(connection: Connection) -> set[int] | None:
     """The records that hold now; None where these are simply the active ones.
 
-    The two differ only while a record begins or ceases to hold in the future: it holds from
-    `valid_from` on, and one that is superseded holds until `valid_to`. A record that is valid from
-    the moment it was said holds at once, whatever the clock of its sender shows, and so ends what
-    it supersedes; a message that ends a record without naming a later date ends it at once, too.
+    The two differ only while a record begins or ceases to hold in the future: it holds
+    from `valid_from` on, and one that is superseded holds until `valid_to`. A record
+    that is valid from the moment it was said holds at once, whatever the clock of its
+    sender shows, and so ends what it supersedes; a message that ends a record without
+    naming a later date ends it at once, too.
     """
     now = datetime.now(UTC).replace(tzinfo=None)
     settled = (get_meta(connection, TO_COME) or "") <= f"{now}"
@@ -78,14 +92,24 @@ def true_now(connection: Connection) -> set[int] | None:
 
 
 def holding(connection: Connection, now: datetime) -> set[int]:
-    """The records that hold at a present time `now`, by their dates and what ended them."""
+    """The records that hold at a present time `now`, by their dates and what ended
+    them.
+    """
     r = records.c
     until = r.valid_to > now
-    active_now = select(r.n).where(r.status == ACTIVE, _begun(now), r.valid_to.is_(None) | until)
-    past = select(r.n).where(r.status == SUPERSEDED, _begun(now), until, r.valid_to > r.valid_from)
+    active_now = select(r.n).where(
+        r.status == ACTIVE, _begun(now), r.valid_to.is_(None) | until
+    )
+    past = select(r.n).where(
+        r.status == SUPERSEDED, _begun(now), until, r.valid_to > r.valid_from
+    )
     held = set(connection.scalars(active_now))
     if to_end := set(connection.scalars(past)):
-        held |= to_end - _ended_by_message(connection, now) - _replaced_at_once(connection, now)
+        held |= (
+            to_end
+            - _ended_by_message(connection, now)
+            - _replaced_at_once(connection, now)
+        )
     return held
 
 
@@ -98,14 +122,22 @@ def _ended_by_message(connection: Connection, now: datetime) -> set[int]:
     """The records that a message ended at a date that has come, or at its own."""
     c, m = record_changes.c, messages.c
     due = c.since.is_(None) | (c.since <= now) | (c.since <= m.at)
-    ended = select(c.record).join(messages, m.n == c.message).where(c.undone.is_(False), due)
+    ended = (
+        select(c.record)
+        .join(messages, m.n == c.message)
+        .where(c.undone.is_(False), due)
+    )
     return set(connection.scalars(ended.where(c.relation.in_(NO_LONGER))))
 
 
 def _replaced_at_once(connection: Connection, now: datetime) -> set[int]:
-    """The records that one which holds already has superseded, where no message says when."""
+    """The records that one which holds already has superseded, where no message says
+    when.
+    """
     c, link = record_changes.c, links.c
-    told = (c.record == link.target) & (c.by_record == link.source) & c.undone.is_(False)
+    told = (
+        (c.record == link.target) & (c.by_record == link.source) & c.undone.is_(False)
+    )
     replaced = (
         select(link.target)
         .join(records, records.c.n == link.source)
@@ -133,7 +165,8 @@ def words_search(
     statuses: Sequence[str] = (ACTIVE,),
     counted: TermCounts | None = None,
 ) -> list[tuple[int, float]]:
-    """Records of a status that contain any of the terms, with their BM25 scores, best first.
+    """Records of a status that contain any of the terms, with their BM25 scores, best
+    first.
 
     `counted` tells in how many records each term occurs.
     """
@@ -168,7 +201,9 @@ def citing(connection: Connection, items: Iterable[int]) -> dict[int, list[int]]
 
 
 def outdated(connection: Connection, items: Iterable[int]) -> set[int]:
-    """Those of these messages that records cite, where none of these records holds now."""
+    """Those of these messages that records cite, where none of these records
+    holds now.
+    """
     s = record_sources.c
     made: dict[int, set[int]] = defaultdict(set)
     shown = select(s.message, s.record).join(records, records.c.n == s.record)
@@ -179,12 +214,20 @@ def outdated(connection: Connection, items: Iterable[int]) -> set[int]:
     return {message for message, numbers in made.items() if not numbers & holding}
 
 
-def replaced_by_message(connection: Connection, ids: Iterable[str]) -> dict[str, list[str]]:
-    """The texts of records that no longer hold, by the ids of the messages they cite."""
+def replaced_by_message(
+    connection: Connection, ids: Iterable[str]
+) -> dict[str, list[str]]:
+    """The texts of records that no longer hold, by the ids of the messages they
+    cite.
+    """
     s, r, m = record_sources.c, records.c, messages.c
     query = select(m.message_id, r.n, r.text).join(record_sources, s.message == m.n)
     query = query.where(r.status != HIDDEN, *within(connection, RECORDS, r.n))
-    rows = list(rows_where_in(connection, query.join(records, r.n == s.record), m.message_id, ids))
+    rows = list(
+        rows_where_in(
+            connection, query.join(records, r.n == s.record), m.message_id, ids
+        )
+    )
     holding = current(connection, {row.n for row in rows})
     replaced: dict[str, list[str]] = defaultdict(list)
     for row in rows:
@@ -197,13 +240,20 @@ def numbers_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
     """The numbers of records by their ids; unknown ids are left out."""
     query = select(records.c.record_id, records.c.n)
     query = query.where(*within(connection, RECORDS, records.c.n))
-    return {r.record_id: r.n for r in rows_where_in(connection, query, records.c.record_id, ids)}
+    return {
+        r.record_id: r.n
+        for r in rows_where_in(connection, query, records.c.record_id, ids)
+    }
 
 
-def records_by_number(connection: Connection, items: Iterable[int]) -> dict[int, Record]:
+def records_by_number(
+    connection: Connection, items: Iterable[int]
+) -> dict[int, Record]:
     """Whole records by their numbers."""
     wanted = list(items)
-    whole = select(records, attributes.c.subject, attributes.c.name.label("attribute_name"))
+    whole = select(
+        records, attributes.c.subject, attributes.c.name.label("attribute_name")
+    )
     joined = whole.outerjoin(attributes, attributes.c.n == records.c.attribute)
     joined = joined.where(*within(connection, RECORDS, records.c.n))
     rows = list(rows_where_in(connection, joined, records.c.n, wanted))
@@ -213,10 +263,18 @@ def records_by_number(connection: Connection, items: Iterable[int]) -> dict[int,
 
 
 def _sources(connection: Connection, items: Sequence[int]) -> dict[int, list[Row[Any]]]:
-    """For each record its messages: their ids, metadata, and whether they are only supporting."""
+    """For each record its messages: their ids, metadata, and whether they are only
+    supporting.
+    """
     s = record_sources.c
     named = (
-        select(s.record, messages.c.message_id, s.supporting, messages.c.extra, messages.c.origin)
+        select(
+            s.record,
+            messages.c.message_id,
+            s.supporting,
+            messages.c.extra,
+            messages.c.origin,
+        )
         .join(messages, messages.c.n == s.message)
         .where(*within(connection, MESSAGES, messages.c.n))
         .order_by(s.record, s.message)
@@ -227,8 +285,12 @@ def _sources(connection: Connection, items: Sequence[int]) -> dict[int, list[Row
     return sources
 
 
-def _related(connection: Connection, items: Sequence[int]) -> dict[int, dict[str, list[str]]]:
-    """For each record, the ids of those that it supersedes, refines or is superseded by."""
+def _related(
+    connection: Connection, items: Sequence[int]
+) -> dict[int, dict[str, list[str]]]:
+    """For each record, the ids of those that it supersedes, refines or is superseded
+    by.
+    """
     related: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     kinds = links.c.kind.in_((SUPERSEDES, REFINES))
     down = select(links.c.source, links.c.kind, records.c.record_id)
@@ -244,7 +306,9 @@ def _related(connection: Connection, items: Sequence[int]) -> dict[int, dict[str
     return related
 
 
-def _record(row: Row[Any], sources: Sequence[Row[Any]], related: dict[str, list[str]]) -> Record:
+def _record(
+    row: Row[Any], sources: Sequence[Row[Any]], related: dict[str, list[str]]
+) -> Record:
     times = ("said_at", "valid_from", "valid_to", "created_at", "updated_at")
     carried = [one.extra or {} for one in sources if not one.supporting]
     derived = {
@@ -258,7 +322,10 @@ def _record(row: Row[Any], sources: Sequence[Row[Any]], related: dict[str, list[
         "metadata": in_common(about.get("metadata", {}) for about in carried),
         "origin": weakest(one.origin for one in sources if not one.supporting),
         "room": next((about["room"] for about in carried if "room" in about), None),
-        "author": ", ".join(sorted({one["author"] for one in carried if "author" in one})) or None,
+        "author": ", ".join(
+            sorted({one["author"] for one in carried if "author" in one})
+        )
+        or None,
         "supersedes": related[SUPERSEDES],
         "superseded_by": related["superseded_by"] if row.status == SUPERSEDED else [],
         "refines": related[REFINES],
@@ -271,18 +338,25 @@ def aware(at: datetime | None) -> Any:
     return None if at is None else at.replace(tzinfo=UTC)
 
 
-def all_numbers(connection: Connection, status: str | None = ACTIVE, **fields: object) -> list[int]:
-    """The numbers of all records of a status, or of any (None), and with these fields' values.
+def all_numbers(
+    connection: Connection, status: str | None = ACTIVE, **fields: object
+) -> list[int]:
+    """The numbers of all records of a status, or of any (None), and with these fields'
+    values.
 
     The oldest comes first; a field is a column, such as `facet="schedule"`.
     """
     meant = fields if status is None else {"status": status, **fields}
-    return list(connection.scalars(select(records.c.n).filter_by(**meant).order_by(records.c.n)))
+    return list(
+        connection.scalars(select(records.c.n).filter_by(**meant).order_by(records.c.n))
+    )
 
 
 @dataclass(frozen=True)
 class ScheduledRow:
-    """A record of the schedule: its number and event, and from when to when it holds."""
+    """A record of the schedule: its number and event, and from when to when it
+    holds.
+    """
 
     n: int
     event: dict[str, Any]
@@ -293,7 +367,9 @@ class ScheduledRow:
 
 
 def filling(connection: Connection, form: str) -> list[Record]:
-    """The records that hold now and fill this form of the application's, the newest first."""
+    """The records that hold now and fill this form of the application's, the newest
+    first.
+    """
     r = records.c
     filled = cast(r.verbatim, String).like(f'%"{FORM}": "{form}"%')
     numbers = connection.scalars(select(r.n).where(filled).order_by(r.n.desc())).all()
@@ -314,11 +390,15 @@ def scheduled(
 ) -> list[ScheduledRow]:
     """The records of the schedule, or (None) all that have a time, the newest first.
 
-    Superseded records that hold until a time after `at` are among them: a routine may end on a day
-    to come. What was corrected never held, and is left out.
+    Superseded records that hold until a time after `at` are among them: a routine may
+    end on a day to come. What was corrected never held, and is left out.
     """
     r = records.c
-    ending = (r.status == "superseded") & (r.valid_to > naive(at)) & (r.valid_to > r.valid_from)
+    ending = (
+        (r.status == "superseded")
+        & (r.valid_to > naive(at))
+        & (r.valid_to > r.valid_from)
+    )
     timed = r.event.is_not(None) & ((r.status == ACTIVE) | ending)
     timed = timed & (r.facet == facet) if facet else timed
     shown = within(connection, RECORDS, r.n)
@@ -338,11 +418,15 @@ def scheduled(
 
 
 def with_attributes(connection: Connection) -> list[tuple[int, str, str]]:
-    """Number, subject and attribute of every record that holds now and has an attribute."""
+    """Number, subject and attribute of every record that holds now and has an
+    attribute.
+    """
     r, a = records.c, attributes.c
     query = select(r.n, a.subject, a.name).join(attributes, a.n == r.attribute)
     shown = within(connection, RECORDS, r.n)
-    rows = list(connection.execute(query.where(r.status != DISCARDED, a.name != "", *shown)))
+    rows = list(
+        connection.execute(query.where(r.status != DISCARDED, a.name != "", *shown))
+    )
     holding = current(connection, [row.n for row in rows])
     return [(row.n, row.subject, row.name) for row in rows if row.n in holding]
 
@@ -357,9 +441,13 @@ def said_at(connection: Connection, message: int) -> datetime:
 def subjects_and_attributes(
     connection: Connection, items: Iterable[int]
 ) -> dict[int, tuple[str, str]]:
-    """Subject and attribute of those of these records that have both, in the form of `plain`."""
+    """Subject and attribute of those of these records that have both, in the form of
+    `plain`.
+    """
     a = attributes.c
-    query = select(records.c.n, a.subject, a.name).join(attributes, a.n == records.c.attribute)
+    query = select(records.c.n, a.subject, a.name).join(
+        attributes, a.n == records.c.attribute
+    )
     rows = rows_where_in(connection, query.where(a.name != ""), records.c.n, items)
     return {row.n: (row.subject, row.name) for row in rows}
 

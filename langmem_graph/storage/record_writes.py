@@ -1,6 +1,8 @@
-"""Storing and changing records; every change keeps what was there before, and can be undone.
+"""Storing and changing records; every change keeps what was there before, and can be
+undone.
 
-Nothing here deletes: a record that no longer holds keeps its row, its dates and its history.
+Nothing here deletes: a record that no longer holds keeps its row, its dates and its
+history.
 """
 
 import uuid
@@ -32,14 +34,20 @@ from langmem_graph.storage.tables_and_migrations import (
 )
 
 TO_COME = "to_come"
-"""The key of the latest time at which a stored record begins or ceases to hold in the future."""
+"""The key of the latest time at which a stored record begins or ceases to hold in the
+future.
+"""
 _ALWAYS = "9999-12-31"
-"""The value of that key where the records that hold are no longer told by their status alone."""
+"""The value of that key where the records that hold are no longer told by their status
+alone.
+"""
 SUPERSEDES, REFINES = "supersedes", "refines"
 SUPERSEDED, DISCARDED, HIDDEN = "superseded", "discarded", "hidden"
 BY_HAND = "user"
 FORM = "form"
-"""The key of those of a record's values that are data in a form of the application's."""
+"""The key of those of a record's values that are data in a form of the
+application's.
+"""
 Columns = dict[str, Any]
 _PLAIN = (
     *("text", "kind", "facet", "project", "confirmation", "status"),
@@ -63,7 +71,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Draft:
-    """A checked record, the hash of its content, and the numbers of the messages it cites."""
+    """A checked record, the hash of its content, and the numbers of the messages it
+    cites.
+    """
 
     record: Record
     content_hash: str
@@ -86,10 +96,11 @@ def now() -> datetime:
 def store(
     connection: Connection, new: Draft, by: Change, *, instead_of: int | None = None
 ) -> tuple[int, bool]:
-    """Store a record, or let its messages support another active one that says the same.
+    """Store a record, or let its messages support another active one that says the
+    same.
 
-    That of which it takes the place (`instead_of`) may say the same. The record's number is
-    returned, and whether it is new.
+    That of which it takes the place (`instead_of`) may say the same. The record's
+    number is returned, and whether it is new.
     """
     same = active_with_hash(connection, new.content_hash)
     if same is None or same == instead_of:
@@ -99,14 +110,22 @@ def store(
 
 
 def insert_record(connection: Connection, new: Draft, by: Change) -> int:
-    """Store a record under a free id with its words, due work, sources and first history entry."""
+    """Store a record under a free id with its words, due work, sources and first
+    history entry.
+    """
     record = new.record
     row = {name: getattr(record, name) for name in _PLAIN}
-    row |= {name: naive(getattr(record, name)) for name in ("said_at", "valid_from", "valid_to")}
+    row |= {
+        name: naive(getattr(record, name))
+        for name in ("said_at", "valid_from", "valid_to")
+    }
     row |= {name: naive(getattr(record, name)) for name in ("created_at", "updated_at")}
     forms = [{FORM: name, "data": one} for name, one in (record.data or {}).items()]
     row |= {"event": record.event_time, "verbatim": [*record.values, *forms]}
-    row |= {"record_id": free_id(connection, record.record_id), "content_hash": new.content_hash}
+    row |= {
+        "record_id": free_id(connection, record.record_id),
+        "content_hash": new.content_hash,
+    }
     row["attribute"] = attribute_number(connection, record.subject, record.attribute)
     made = insert(records).values(**row).returning(records.c.n)
     n: int = connection.execute(made).scalar_one()
@@ -122,23 +141,32 @@ def insert_record(connection: Connection, new: Draft, by: Change) -> int:
     return n
 
 
-def _note_to_come(connection: Connection, at: datetime | None, *, ends_alone: bool = False) -> None:
+def _note_to_come(
+    connection: Connection, at: datetime | None, *, ends_alone: bool = False
+) -> None:
     """Note that a record begins or ceases to hold at a time that is still to come.
 
-    With `ends_alone` its status will not change then: the dates must always be looked at.
+    With `ends_alone` its status will not change then: the dates must always be looked
+    at.
     """
     if at is not None and at > now():
         latest = _ALWAYS if ends_alone else f"{at}"
         set_meta(connection, TO_COME, max(get_meta(connection, TO_COME) or "", latest))
 
 
-def attribute_number(connection: Connection, subject: str | None, name: str | None) -> int | None:
-    """The number of a subject's attribute, which is created if new; None without a subject."""
+def attribute_number(
+    connection: Connection, subject: str | None, name: str | None
+) -> int | None:
+    """The number of a subject's attribute, which is created if new; None without a
+    subject.
+    """
     if not subject:
         return None
     key = {"subject": plain(subject), "name": plain(name or "")}
     connection.execute(upsert(attributes).values(**key).on_conflict_do_nothing())
-    number: int = connection.execute(select(attributes.c.n).filter_by(**key)).scalar_one()
+    number: int = connection.execute(
+        select(attributes.c.n).filter_by(**key)
+    ).scalar_one()
     return number
 
 
@@ -163,10 +191,13 @@ def add_sources(
     connection.execute(new.on_conflict_do_nothing() if supporting else carried, rows)
 
 
-def change_record(connection: Connection, n: int, op: str, by: Change, values: Columns) -> None:
+def change_record(
+    connection: Connection, n: int, op: str, by: Change, values: Columns
+) -> None:
     """Set columns of a record to new values, and keep the former ones in its history.
 
-    Without values only the history gets an entry, as for a message that confirms the record.
+    Without values only the history gets an entry, as for a message that confirms the
+    record.
     """
     old = connection.execute(select(records).where(records.c.n == n)).one()._mapping
     before = {name: jsonable(old[name]) for name in values}
@@ -184,14 +215,21 @@ def set_columns(connection: Connection, n: int, values: Columns) -> None:
         _index_again(connection, n)
 
 
-def supersede(connection: Connection, old: int, new: int, at: datetime, by: Change) -> None:
-    """Let the old record end at `at`, where the new one takes its place; the old one is kept."""
+def supersede(
+    connection: Connection, old: int, new: int, at: datetime, by: Change
+) -> None:
+    """Let the old record end at `at`, where the new one takes its place; the old one is
+    kept.
+    """
     add_link(connection, new, old, SUPERSEDES)
     end_record(connection, old, "supersede", at, by)
 
 
-def end_record(connection: Connection, n: int, op: str, at: datetime, by: Change) -> None:
-    """Let a record hold until `at` (with a time zone); one that ends earlier stays as it is.
+def end_record(
+    connection: Connection, n: int, op: str, at: datetime, by: Change
+) -> None:
+    """Let a record hold until `at` (with a time zone); one that ends earlier stays as
+    it is.
 
     A record that should end before it began never held.
     """
@@ -216,7 +254,9 @@ def add_link(
     scorer: str | None = None,
     origin: str | None = None,
 ) -> None:
-    """Link two records; a link that exists already gets the new weight, scorer and origin."""
+    """Link two records; a link that exists already gets the new weight, scorer and
+    origin.
+    """
     row = {"source": source, "target": target, "kind": kind, "weight": weight}
     row |= {"scorer": scorer, "origin": origin, "created_at": now()}
     latest = {name: row[name] for name in ("weight", "scorer", "origin")}
@@ -225,7 +265,9 @@ def add_link(
     connection.execute(made.on_conflict_do_update(index_elements=keys, set_=latest))
 
 
-def log_entry(connection: Connection, n: int, op: str, by: Change, before: Columns | None) -> None:
+def log_entry(
+    connection: Connection, n: int, op: str, by: Change, before: Columns | None
+) -> None:
     """Add an entry to a record's history; `before` is None for its creation."""
     entry = {"change": by.id, "record": n, "op": op, "at": now(), "by": by.by}
     connection.execute(insert(history).values(**entry, reason=by.reason, before=before))
@@ -237,7 +279,9 @@ def jsonable(value: Any) -> Any:
 
 
 def _index_again(connection: Connection, n: int) -> None:
-    """Mark a record whose status has changed: Chroma holds vectors of active records only."""
+    """Mark a record whose status has changed: Chroma holds vectors of active records
+    only.
+    """
     held = select(func.count()).where(vectors.c.layer == RECORDS, vectors.c.item == n)
     if connection.scalar(held):
         row = upsert(outbox).values(layer=RECORDS, item=n, task=INDEX)
@@ -245,7 +289,9 @@ def _index_again(connection: Connection, n: int) -> None:
 
 
 def active_with_hash(connection: Connection, content_hash: str) -> int | None:
-    """The number of the active record with this content hash, or of the hidden one, if any."""
+    """The number of the active record with this content hash, or of the hidden one, if
+    any.
+    """
     same = select(records.c.n).filter_by(content_hash=content_hash)
     same = same.where(records.c.status.in_((ACTIVE, HIDDEN)))
     return connection.scalar(same.order_by(records.c.n.desc()).limit(1))
@@ -254,7 +300,9 @@ def active_with_hash(connection: Connection, content_hash: str) -> int | None:
 def free_id(connection: Connection, record_id: str) -> str:
     """The id, or, if a stored record has it, a variant of it that is free."""
     number, candidate = 1, record_id
-    while connection.scalar(select(records.c.n).where(records.c.record_id == candidate)):
+    while connection.scalar(
+        select(records.c.n).where(records.c.record_id == candidate)
+    ):
         number += 1
         candidate = f"{record_id}~{number}"
     return candidate

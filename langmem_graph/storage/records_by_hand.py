@@ -1,8 +1,9 @@
-"""What people do to memory by hand: sentences to remember, corrections, and hiding of records.
+"""What people do to memory by hand: sentences to remember, corrections, and hiding of
+records.
 
-What a model writes by a tool comes here, too: as the assistant's words, which end nothing of the
-user's unless a message of the user's bears them out. A hidden record is kept with its history, and
-nobody is shown what it states.
+What a model writes by a tool comes here, too: as the assistant's words, which end
+nothing of the user's unless a message of the user's bears them out. A hidden record is
+kept with its history, and nobody is shown what it states.
 """
 
 import hashlib
@@ -17,7 +18,12 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.reading import redacted_text
 from langmem_graph.schemas import Record
-from langmem_graph.storage import add_messages, add_records, record_queries, record_writes
+from langmem_graph.storage import (
+    add_messages,
+    add_records,
+    record_queries,
+    record_writes,
+)
 from langmem_graph.storage.add_records import UnusableRecordError
 from langmem_graph.storage.change_log import HIDE, effective_entries, settle
 from langmem_graph.storage.deletion import drop_files
@@ -28,17 +34,34 @@ from langmem_graph.storage.record_changes import NewChange
 from langmem_graph.storage.record_changes import write as write_change
 from langmem_graph.storage.record_writes import BY_HAND, DISCARDED, HIDDEN, Change
 from langmem_graph.storage.superseded_labels import labelled_records
-from langmem_graph.storage.tables_and_migrations import ACTIVE, RECORDS, record_sources, records
+from langmem_graph.storage.tables_and_migrations import (
+    ACTIVE,
+    RECORDS,
+    record_sources,
+    records,
+)
 
-_KEPT = ("kind", "facet", "project", "subject", "attribute", "priority", "event_time", "valid_from")
+_KEPT = (
+    "kind",
+    "facet",
+    "project",
+    "subject",
+    "attribute",
+    "priority",
+    "event_time",
+    "valid_from",
+)
 """What a corrected record takes over from the one that it corrects."""
 
 
 WrittenBy = Literal["user", "assistant"]
-"""Whose words are written by hand: the user's own, or those of a model that called a tool."""
+"""Whose words are written by hand: the user's own, or those of a model that called a
+tool.
+"""
 BearingOut = Callable[[str, Mapping[str, Value], str, datetime | None], str | None]
-"""The id of the user's message that bears a sentence out, by the sentence, its metadata, and the
-text and the time of what it corrects."""
+"""The id of the user's message that bears a sentence out, by the sentence, its
+metadata, and the text and the time of what it corrects.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +78,9 @@ class Writer:
     ) -> list[str]:
         """The message of the user's that bears out what a model wrote, if any."""
         instead = (old.text, old.said_at) if old else ("", None)
-        found = None if self.origin == "user" else self.bearing_out(words, about, *instead)
+        found = (
+            None if self.origin == "user" else self.bearing_out(words, about, *instead)
+        )
         return [found] if found else []
 
     def is_draft(self, said: list[str]) -> bool:
@@ -76,12 +101,21 @@ def remember(
     said = writer.said_by_user(words, about)
     if kind == "instruction" and writer.is_draft(said):
         raise InvalidInputError(
-            "An instruction needs words of the user's own: quote the message in which they give it."
+            "An instruction needs words of the user's own: quote the message in "
+            "which "
+            "they give it."
         )
-    told, author = f"{words} {sorted(about.items())}" if about else words, services.author
+    told, author = (
+        f"{words} {sorted(about.items())}" if about else words,
+        services.author,
+    )
     own_id = f"{_prefix(writer)}{_digest(f'{author}: {told}' if author else told)}"
     message_id = _add_message(services, user_id, words, own_id, about, writer)
-    row: dict[str, Any] = {"text": words, "source_message_ids": [message_id, *said], "kind": kind}
+    row: dict[str, Any] = {
+        "text": words,
+        "source_message_ids": [message_id, *said],
+        "kind": kind,
+    }
     row["subject"] = author or "user"
     row["confirmation"] = "draft" if writer.is_draft(said) else "confirmed"
     report = add_records.add_records(services, user_id, [row], writer.origin)
@@ -99,9 +133,13 @@ def correct(
     event_time: Mapping[str, Any] | None,
     writer: Writer = Writer(),  # it is frozen
 ) -> Record:
-    """Store what should have been recorded instead of a record; see `UserMemory.correct`."""
+    """Store what should have been recorded instead of a record; see
+    `UserMemory.correct`.
+    """
     words = _words(services, text, "correct")
-    found = services.read(user_id, lambda c: get_records(c, [record_id]), list[Record]())
+    found = services.read(
+        user_id, lambda c: get_records(c, [record_id]), list[Record]()
+    )
     if not found:
         raise InvalidInputError(f"There is no record {record_id!r}.")
     old = found[0]
@@ -132,18 +170,23 @@ def _prefix(writer: Writer, by_hand: str = "remembered") -> str:
 def _made_of(connection: Connection, message_id: str) -> Record:
     """The record that a message made, or that it only says again."""
     number = record_queries.message_numbers(connection, [message_id])[message_id][0]
-    cited = select(func.max(record_sources.c.record)).where(record_sources.c.message == number)
+    cited = select(func.max(record_sources.c.record)).where(
+        record_sources.c.message == number
+    )
     n = connection.execute(cited).scalar_one()
     return record_queries.records_by_number(connection, [n])[n]
 
 
 def _words(services: Services, text: object, what: str) -> str:
     if not isinstance(text, str) or not text.strip():
-        raise InvalidInputError(f"There is nothing to {what}: give a text with words in it.")
+        raise InvalidInputError(
+            f"There is nothing to {what}: give a text with words in it."
+        )
     longest = services.settings.storage.max_record_chars
     if len(text.strip()) > longest:
         raise InvalidInputError(
-            f"{len(text):,} characters; at most {longest:,} (Settings.storage.max_record_chars)."
+            f"{len(text):,} characters; at most {longest:,} "
+            "(Settings.storage.max_record_chars)."
         )
     return redacted_text(text.strip(), services.redact)
 
@@ -160,11 +203,26 @@ def _add_message(
     metadata: Mapping[str, Value],
     writer: Writer,
 ) -> str:
-    """Store the words as a message that extraction does not read; its id is returned."""
-    message_id = services.read(user_id, lambda c: _id_for_words(c, message_id), message_id)
-    message = {"role": writer.origin, "content": words, "id": message_id, "metadata": metadata}
+    """Store the words as a message that extraction does not read; its id is
+    returned.
+    """
+    message_id = services.read(
+        user_id, lambda c: _id_for_words(c, message_id), message_id
+    )
+    message = {
+        "role": writer.origin,
+        "content": words,
+        "id": message_id,
+        "metadata": metadata,
+    }
     report = add_messages.add_messages(
-        services, user_id, message, BY_HAND_SESSION, None, whole_conversation=False, read=False
+        services,
+        user_id,
+        message,
+        BY_HAND_SESSION,
+        None,
+        whole_conversation=False,
+        read=False,
     )
     if report.rejected:
         raise InvalidInputError(report.rejected[0].reason)
@@ -172,9 +230,11 @@ def _add_message(
 
 
 def _id_for_words(connection: Connection, message_id: str) -> str:
-    """The id under which words are stored: this one, unless it is a message's that has ended.
+    """The id under which words are stored: this one, unless it is a message's that has
+    ended.
 
-    Where all records of that message have ceased to hold, the words are said at another time.
+    Where all records of that message have ceased to hold, the words are said at another
+    time.
     """
     name, number = message_id, 1
     while known := record_queries.message_numbers(connection, [name]):
@@ -189,22 +249,32 @@ def _id_for_words(connection: Connection, message_id: str) -> str:
     return name
 
 
-def _check_correctable(record: Record, words: str, event_time: Mapping[str, Any] | None) -> None:
+def _check_correctable(
+    record: Record, words: str, event_time: Mapping[str, Any] | None
+) -> None:
     if record.status != "active":
         newer = ", ".join(map(repr, record.superseded_by))
         hint = f"correct {newer} instead" if newer else "undo what ended it first"
         hint = "unhide it first" if record.status == "hidden" else hint
         raise InvalidInputError(
-            f"The record {record.record_id!r} is {record.status} and cannot be corrected: {hint}."
+            f"The record {record.record_id!r} is {record.status} and cannot be "
+            f"corrected: {hint}."
         )
     if record.text == words and event_time in (None, record.event_time):
-        raise InvalidInputError(f"The record {record.record_id!r} says exactly that already.")
+        raise InvalidInputError(
+            f"The record {record.record_id!r} says exactly that already."
+        )
 
 
 def _store_correction(
-    connection: Connection, record_id: str, row: Mapping[str, Any], longest: int, writer: Writer
+    connection: Connection,
+    record_id: str,
+    row: Mapping[str, Any],
+    longest: int,
+    writer: Writer,
 ) -> int:
-    """Store the right record and let the wrong one never have held; the right one's number.
+    """Store the right record and let the wrong one never have held; the right one's
+    number.
 
     What a model alone wrote is stored beside a record that the user's words carry.
     """
@@ -217,13 +287,19 @@ def _store_correction(
     except UnusableRecordError as problem:
         raise InvalidInputError(str(problem)) from problem
     change = Change.new(writer.origin)
-    if row.get("confirmation") == "draft" and record_queries.of_the_user(connection, [old]):
+    if row.get("confirmation") == "draft" and record_queries.of_the_user(
+        connection, [old]
+    ):
         return record_writes.store(connection, new, change)[0]
     n, _ = record_writes.store(connection, new, change, instead_of=old)
-    begun = record_queries.aware(record_queries.facts_of(connection, [old])[old].valid_from)
+    begun = record_queries.aware(
+        record_queries.facts_of(connection, [old])[old].valid_from
+    )
     record_writes.supersede(connection, old, n, begun, change)
     said, quote = new.sources[0], writer.quote if len(new.sources) > 1 else ""
-    write_change(connection, NewChange(old, "corrects", said, quote, by_record=n), change)
+    write_change(
+        connection, NewChange(old, "corrects", said, quote, by_record=n), change
+    )
     return n
 
 
@@ -233,7 +309,9 @@ def hide(services: Services, user_id: str, record: str) -> Record:
 
 
 def unhide(services: Services, user_id: str, record: str) -> Record:
-    """Show a record again: as it was, or ended, where something has ended it meanwhile."""
+    """Show a record again: as it was, or ended, where something has ended it
+    meanwhile.
+    """
     return _switch(services, user_id, record, hidden=False)
 
 
@@ -247,7 +325,9 @@ def _switch(services: Services, user_id: str, record: str, *, hidden: bool) -> R
                 raise InvalidInputError(f"There is no record {record!r}.")
             status = connection.scalar(select(records.c.status).where(records.c.n == n))
             if status == DISCARDED:
-                raise InvalidInputError(f"The record {record!r} was taken back; nobody sees it.")
+                raise InvalidInputError(
+                    f"The record {record!r} was taken back; nobody sees it."
+                )
             if hidden != (status == HIDDEN):
                 _hide(connection, n) if hidden else _show(connection, n)
             return labelled_records(connection, [n])[n]
@@ -255,7 +335,9 @@ def _switch(services: Services, user_id: str, record: str, *, hidden: bool) -> R
 
 def _hide(connection: Connection, n: int) -> None:
     drop_files(connection)
-    record_writes.change_record(connection, n, HIDE, Change.new(BY_HAND), {"status": HIDDEN})
+    record_writes.change_record(
+        connection, n, HIDE, Change.new(BY_HAND), {"status": HIDDEN}
+    )
 
 
 def _show(connection: Connection, n: int) -> None:

@@ -1,7 +1,9 @@
-"""Rounds: topic tracks and the profile as stored, and which records have changed since each round.
+"""Rounds: topic tracks and the profile as stored, and which records have changed since
+each round.
 
-The checkpoints are numbers of history entries, so that a record that only ended counts as well.
-They are stored in the transaction that stores a round's result: a killed process repeats the round.
+The checkpoints are numbers of history entries, so that a record that only ended counts
+as well. They are stored in the transaction that stores a round's result: a killed
+process repeats the round.
 """
 
 import json
@@ -31,7 +33,9 @@ from langmem_graph.topics.track_and_profile_files import is_file_name
 _CAUSES, _PROFILE = "causes_seen", "profile_seen"
 _TOPICS, _REFUSED = "topics_seen", "topics_refused"
 _EARLIER_TOPICS = "topic_checkpoint"
-"""The key of a first version of the checkpoint: the number of the last record that was seen."""
+"""The key of a first version of the checkpoint: the number of the last record that was
+seen.
+"""
 FILE_KEYS = (_TOPICS, _REFUSED, _PROFILE, _EARLIER_TOPICS)
 """The keys that mean nothing any more once all tracks and the profile are deleted."""
 _NO_CHANGE = ("unschedule", "postpone")
@@ -60,7 +64,9 @@ class ProfileSeen:
 
 
 def changed_since(connection: Connection, entry: int) -> list[ChangedRecord]:
-    """The records that were stored or changed after a history entry, in the order of their last."""
+    """The records that were stored or changed after a history entry, in the order of
+    their last.
+    """
     h = history.c
     last = func.max(h.n)
     query = select(h.record, last).where(h.n > entry, h.op.not_in(_NO_CHANGE))
@@ -74,7 +80,9 @@ def last_entry(connection: Connection) -> int:
 
 
 def sessions_of(connection: Connection, items: Collection[int]) -> dict[int, int]:
-    """For each record, the session of the last message that it cites or that changed it."""
+    """For each record, the session of the last message that it cites or that changed
+    it.
+    """
     latest = dict[int, int]()
     for table in (record_sources, record_changes):
         query = select(table.c.record, table.c.message)
@@ -87,7 +95,9 @@ def sessions_of(connection: Connection, items: Collection[int]) -> dict[int, int
 
 
 def lasting(connection: Connection, items: Iterable[int]) -> list[int]:
-    """Those of these records that say what the user is like, prefers or asks for, oldest first."""
+    """Those of these records that say what the user is like, prefers or asks for,
+    oldest first.
+    """
     r = records.c
     meant = (r.facet == "persona") | r.kind.in_(("preference", "instruction"))
     rows = rows_where_in(connection, select(r.n).where(meant), r.n, items)
@@ -109,11 +119,18 @@ def topics_seen(connection: Connection) -> int:
     if (seen := get_meta(connection, _TOPICS)) is not None:
         return int(seen)
     earlier = int(get_meta(connection, _EARLIER_TOPICS) or 0)
-    return connection.scalar(select(func.max(history.c.n)).where(history.c.record <= earlier)) or 0
+    return (
+        connection.scalar(
+            select(func.max(history.c.n)).where(history.c.record <= earlier)
+        )
+        or 0
+    )
 
 
 def refused_records(connection: Connection) -> dict[int, int]:
-    """Records that wait for another round since every edit with them was refused: how often."""
+    """Records that wait for another round since every edit with them was refused: how
+    often.
+    """
     kept = json.loads(get_meta(connection, _REFUSED) or "{}")
     return {int(n): times for n, times in kept.items()}
 
@@ -121,7 +138,11 @@ def refused_records(connection: Connection) -> dict[int, int]:
 def note_topics(connection: Connection, entry: int, refused: Mapping[int, int]) -> None:
     """Topics were made up to this entry; these records wait again, refused so often."""
     set_meta(connection, _TOPICS, str(entry))
-    set_meta(connection, _REFUSED, json.dumps({str(n): times for n, times in refused.items()}))
+    set_meta(
+        connection,
+        _REFUSED,
+        json.dumps({str(n): times for n, times in refused.items()}),
+    )
 
 
 def profile_seen(connection: Connection) -> ProfileSeen:
@@ -145,7 +166,9 @@ class StoredFile:
 
 
 def all_files(connection: Connection) -> dict[str, StoredFile]:
-    """All files by their names; none under a filter, as nobody knows what each line rests on."""
+    """All files by their names; none under a filter, as nobody knows what each line
+    rests on.
+    """
     if filter_of(connection) is not None:
         return {}
     columns = select(files.c.name, files.c.body, files.c.version).order_by(files.c.name)
@@ -163,7 +186,9 @@ def write_files(connection: Connection, bodies: Mapping[str, str]) -> None:
     for name, body in bodies.items():
         row = {"body": body, "version": before.get(name, 0) + 1, "updated_at": now()}
         made = upsert(files).values(name=name, **row)
-        connection.execute(made.on_conflict_do_update(index_elements=["name"], set_=row))
+        connection.execute(
+            made.on_conflict_do_update(index_elements=["name"], set_=row)
+        )
 
 
 def drop_files(connection: Connection, names: list[str]) -> None:
@@ -173,7 +198,9 @@ def drop_files(connection: Connection, names: list[str]) -> None:
 
 def tracks_written(connection: Connection) -> dict[str, str]:
     """By the name of each topic track's file, when it was written."""
-    query = select(files.c.name, files.c.updated_at).where(files.c.name.startswith("topics/"))
+    query = select(files.c.name, files.c.updated_at).where(
+        files.c.name.startswith("topics/")
+    )
     return {row.name: row.updated_at.isoformat() for row in connection.execute(query)}
 
 
@@ -182,5 +209,7 @@ def read_file(services: Services, user_id: str, name: object) -> str:
     stored: dict[str, StoredFile] = services.read(user_id, all_files, {})
     if not is_file_name(name) or str(name) not in stored:
         names = ", ".join(stored) or "none yet"
-        raise InvalidInputError(f"There is no file {str(name)[:100]!r}. There are: {names}.")
+        raise InvalidInputError(
+            f"There is no file {str(name)[:100]!r}. There are: {names}."
+        )
     return stored[str(name)].body

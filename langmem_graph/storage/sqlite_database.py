@@ -1,4 +1,5 @@
-"""Opens a ledger's SQLite file: connections, transactions, and queries with many values.
+"""Opens a ledger's SQLite file: connections, transactions, and queries with many
+values.
 
 Every ledger is opened with a write-ahead log (WAL), with explicit transactions and with
 `secure_delete`, which overwrites deleted content with zeros.
@@ -40,7 +41,8 @@ class Database:
     Args:
         busy_timeout: seconds to wait for another process's write transaction.
         read_only: open the file beside a running writer and change nothing.
-        migrations: steps that create the file's tables; None means those of a user's ledger.
+        migrations: steps that create the file's tables; None means those of a user's
+            ledger.
     """
 
     def __init__(
@@ -52,7 +54,9 @@ class Database:
         migrations: tables_and_migrations.Steps | None = None,
     ) -> None:
         self.file = file
-        self._migrations = tables_and_migrations.MIGRATIONS if migrations is None else migrations
+        self._migrations = (
+            tables_and_migrations.MIGRATIONS if migrations is None else migrations
+        )
         self._busy_timeout = busy_timeout
         self._read_only = read_only
         self._closed = False
@@ -65,7 +69,9 @@ class Database:
         """Raises before a commit where another process may write as well."""
         template = _template()
         self._engine = Engine(
-            QueuePool(cast("Any", self._connect), max_overflow=32, dialect=template.dialect),
+            QueuePool(
+                cast("Any", self._connect), max_overflow=32, dialect=template.dialect
+            ),
             template.dialect,
             template.url,
             execution_options={"compiled_cache": _STATEMENTS},
@@ -78,24 +84,33 @@ class Database:
 
     def _prepare(self) -> None:
         if self._read_only:
-            version = self.read(lambda c: tables_and_migrations.refuse_newer(c, self._migrations))
+            version = self.read(
+                lambda c: tables_and_migrations.refuse_newer(c, self._migrations)
+            )
             if version < len(self._migrations):
                 raise StorageError(
-                    f"The ledger {self.file} has schema version {version}, which is older than "
-                    f"{len(self._migrations)}. Open it once without read_only=True: that brings it "
+                    f"The ledger {self.file} has schema version {version}, which is "
+                    "older than "
+                    f"{len(self._migrations)}. Open it once without read_only=True: "
+                    "that brings it "
                     "up to date, and nothing is lost."
                 )
             return
         with closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
         with self.write_transaction() as connection:
-            if connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is None:
+            if (
+                connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first()
+                is None
+            ):
                 _make_tables(connection, tuple(self._migrations))
             tables_and_migrations.migrate(connection, self._migrations)
 
     def _connect(self) -> sqlite3.Connection:
         if self._closed:
-            raise ClosedMemoryError("This Memory is closed. Open it again: Memory(path).")
+            raise ClosedMemoryError(
+                "This Memory is closed. Open it again: Memory(path)."
+            )
         connection = sqlite3.connect(
             f"{self.file.absolute().as_uri()}?{self._mode()}",
             uri=True,
@@ -104,7 +119,8 @@ class Database:
             check_same_thread=False,
         )
         connection.executescript(
-            "PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA foreign_keys = ON;"
+            "PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA "
+            "foreign_keys = ON;"
             "PRAGMA cache_size = -16000;"
         )
         return connection
@@ -114,7 +130,8 @@ class Database:
             return "mode=rwc"
         settled = not self.file.with_name(f"{self.file.name}-wal").exists()
         if settled and not os.access(self.file.parent, os.W_OK):
-            return "mode=ro&immutable=1"  # a read-only disk: SQLite could not make its side files
+            # a read-only disk: SQLite could not make its side files
+            return "mode=ro&immutable=1"
         return "mode=ro"
 
     def is_gone(self) -> bool:
@@ -125,14 +142,19 @@ class Database:
         self.check_lock()
         if self._identity is not None and self.is_gone():
             raise StorageError(
-                f"The ledger {self.file} was deleted while it was open (erased by another process, "
+                f"The ledger {self.file} was deleted while it was open (erased by "
+                "another process, "
                 "or its folder removed). Nothing was stored by this call; do it again."
             )
 
     @contextmanager
     def read_transaction(self) -> Iterator[Connection]:
         """Open a read transaction, which sees one unchanging snapshot of the file."""
-        with self._explained(), self._engine.connect() as connection, connection.begin():
+        with (
+            self._explained(),
+            self._engine.connect() as connection,
+            connection.begin(),
+        ):
             yield connection.execution_options(where=self.where)
 
     def read(self, query: Callable[[Connection], T]) -> T:
@@ -142,7 +164,9 @@ class Database:
 
     @contextmanager
     def write_transaction(self) -> Iterator[Connection]:
-        """Open a write transaction, which holds the file's write lock from the start."""
+        """Open a write transaction, which holds the file's write lock from the
+        start.
+        """
         with self._explained(), self._engine.connect() as connection:
             writer = connection.execution_options(writing=True)
             with writer.begin():
@@ -155,21 +179,34 @@ class Database:
             yield
         except (SQLAlchemyError, sqlite3.Error) as error:
             raise StorageError(
-                f"The ledger {self.file} cannot be used: {getattr(error, 'orig', None) or error}. "
-                "Check that the directory exists, can be read (and written, unless read_only=True) "
-                "and has free space, and that the file is not damaged. If another program or many "
-                "calls are using it, try again, or raise Settings.storage.busy_timeout_seconds."
+                f"The ledger {self.file} cannot be used: "
+                f"{getattr(error, 'orig', None) or error}. "
+                "Check that the directory exists, can be read (and written, unless "
+                "read_only=True) "
+                "and has free space, and that the file is not damaged. If another "
+                "program or many "
+                "calls are using it, try again, or raise "
+                "Settings.storage.busy_timeout_seconds."
             ) from error
 
     def damage(self, connection: Connection) -> list[str]:
-        """What is wrong with the file and between its tables; an empty list when it is intact."""
+        """What is wrong with the file and between its tables; an empty list when it is
+        intact.
+        """
         lines = connection.exec_driver_sql("PRAGMA quick_check").scalars().all()
         found = [f"The ledger is damaged: {line}" for line in lines if line != "ok"]
-        lost = Counter(row[0] for row in connection.exec_driver_sql("PRAGMA foreign_key_check"))
-        return [*found, *(f"{n} rows of {t} refer to rows that are gone." for t, n in lost.items())]
+        lost = Counter(
+            row[0] for row in connection.exec_driver_sql("PRAGMA foreign_key_check")
+        )
+        return [
+            *found,
+            *(f"{n} rows of {t} refer to rows that are gone." for t, n in lost.items()),
+        ]
 
     def last_numbers(self, connection: Connection) -> dict[str, int]:
-        """The greatest number that was ever given in each table that gives none twice."""
+        """The greatest number that was ever given in each table that gives none
+        twice.
+        """
         rows = connection.exec_driver_sql("SELECT name, seq FROM sqlite_sequence")
         return {name: last for name, last in rows}  # noqa: C416  # rows, not pairs
 
@@ -180,10 +217,12 @@ class Database:
             connection.exec_driver_sql("INSERT INTO sqlite_sequence VALUES (?, ?)", row)
 
     def checkpoint(self, seconds: float | None = None) -> bool:
-        """Copy the write-ahead log into the file and truncate it: deleted words leave the disk.
+        """Copy the write-ahead log into the file and truncate it: deleted words leave
+        the disk.
 
         Returns:
-            False when a reader kept the log in use for longer; default is the busy timeout.
+            False when a reader kept the log in use for longer; default is the busy
+            timeout.
         """
         until = monotonic() + (self._busy_timeout if seconds is None else seconds)
         with self._explained(), closing(self._connect()) as connection:
@@ -195,13 +234,17 @@ class Database:
         return True
 
     def close(self) -> None:
-        """Close all connections; SQLite then copies the write-ahead log into the file."""
+        """Close all connections; SQLite then copies the write-ahead log into
+        the file.
+        """
         self._closed = True  # a thread that was abandoned must not write any more
         self._engine.dispose()
 
 
 def identity_of(file: Path) -> tuple[int, int] | None:
-    """What tells a file from another one that takes its place later; None where there is none."""
+    """What tells a file from another one that takes its place later; None where there
+    is none.
+    """
     try:
         status = file.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -211,7 +254,9 @@ def identity_of(file: Path) -> tuple[int, int] | None:
 
 @cache
 def _template() -> Engine:
-    """What all ledgers have in common, so that a statement is compiled once and not for each."""
+    """What all ledgers have in common, so that a statement is compiled once and not for
+    each.
+    """
     template = create_engine("sqlite://")
     template.connect().close()  # only then does the dialect know SQLite's version
     return template
@@ -227,7 +272,9 @@ def _make_tables(connection: Connection, steps: tables_and_migrations.Steps) -> 
 
 @cache
 def _statements(steps: tables_and_migrations.Steps) -> list[str]:
-    """What makes the tables and indexes; FTS5 makes its own, which are named after its table."""
+    """What makes the tables and indexes; FTS5 makes its own, which are named after its
+    table.
+    """
     engine = create_engine("sqlite://")
     with engine.begin() as connection:
         tables_and_migrations.migrate(connection, steps)
@@ -235,8 +282,12 @@ def _statements(steps: tables_and_migrations.Steps) -> list[str]:
             "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
         ).all()
     engine.dispose()
-    own = [f"{name}_" for name, statement in made if statement.startswith("CREATE VIRTUAL")]
-    return [statement for name, statement in made if not name.startswith(("sqlite_", *own))]
+    own = [
+        f"{name}_" for name, statement in made if statement.startswith("CREATE VIRTUAL")
+    ]
+    return [
+        statement for name, statement in made if not name.startswith(("sqlite_", *own))
+    ]
 
 
 def portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -250,8 +301,8 @@ def rows_where_in(
 ) -> Iterator[Row[Any]]:
     """The query's rows whose column is one of any number of values.
 
-    Texts that are no valid Unicode cannot be stored, so they are left out. A statement without
-    values of its own, or with the option `kept`, is made once for all numbers.
+    Texts that are no valid Unicode cannot be stored, so they are left out. A statement
+    without values of its own, or with the option `kept`, is made once for all numbers.
     """
     distinct = list(dict.fromkeys(values))
     if distinct and isinstance(column.type, sa.Integer):
@@ -259,18 +310,25 @@ def rows_where_in(
             asked = _having_numbers(query, column)
             return iter(connection.execute(asked, {NUMBERS: distinct}).all())
         return iter(connection.execute(query.where(one_of(column, distinct))).all())
-    usable = [value for value in distinct if not isinstance(value, str) or is_unicode(value)]
-    found = (connection.execute(query.where(column.in_(some))) for some in portions(usable))
+    usable = [
+        value for value in distinct if not isinstance(value, str) or is_unicode(value)
+    ]
+    found = (
+        connection.execute(query.where(column.in_(some))) for some in portions(usable)
+    )
     return chain.from_iterable(rows.all() for rows in found)
 
 
 @lru_cache(maxsize=64)
 def _having_numbers(query: sa.Select[Any], column: Any) -> sa.Select[Any]:
-    """One statement for all numbers: to build it each time takes as long as to run it."""
+    """One statement for all numbers: to build it each time takes as long as to
+    run it.
+    """
     return query.where(one_of_given(column))
 
 
 def _begin(connection: Connection) -> None:
     writing = connection.get_execution_options().get("writing")
-    plain: Any = connection.connection.dbapi_connection  # SQLAlchemy's own way takes much longer
+    # SQLAlchemy's own way takes much longer
+    plain: Any = connection.connection.dbapi_connection
     plain.execute("BEGIN IMMEDIATE" if writing else "BEGIN")

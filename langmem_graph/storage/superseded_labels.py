@@ -1,7 +1,9 @@
-"""Labels of what no longer holds: what `storage/record_changes.py` and links say of old records.
+"""Labels of what no longer holds: what `storage/record_changes.py` and links say of old
+records.
 
-A chain is a record with all that it superseded, directly or through others. Nothing is looked up
-item by item: the number of queries grows with the length of the longest chain alone.
+A chain is a record with all that it superseded, directly or through others. Nothing is
+looked up item by item: the number of queries grows with the length of the longest chain
+alone.
 """
 
 from collections import defaultdict
@@ -12,7 +14,14 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, select
 
-from langmem_graph.schemas import NO_LONGER, ChangeRelation, Label, Message, Record, RecordChange
+from langmem_graph.schemas import (
+    NO_LONGER,
+    ChangeRelation,
+    Label,
+    Message,
+    Record,
+    RecordChange,
+)
 from langmem_graph.storage import message_queries, record_queries, record_writes
 from langmem_graph.storage.record_changes import changes_of
 from langmem_graph.storage.record_queries import aware
@@ -29,9 +38,13 @@ from langmem_graph.storage.where_conditions import passing, within
 
 T = TypeVar("T", Message, Record)
 PAST = ("superseded", "expired")
-"""The status of records that held once; a discarded one was taken back, and is no statement."""
+"""The status of records that held once; a discarded one was taken back, and is no
+statement.
+"""
 
-_SOURCES = select(record_sources.c.message, record_sources.c.record, record_sources.c.supporting)
+_SOURCES = select(
+    record_sources.c.message, record_sources.c.record, record_sources.c.supporting
+)
 
 
 @dataclass(frozen=True)
@@ -53,12 +66,16 @@ def standing(connection: Connection, items: Iterable[int]) -> Standing:
     holding = record_queries.current(connection, rows)
     now = record_writes.now()
     missing = rows.keys() - holding
-    coming = {n for n in missing if rows[n].status == ACTIVE and rows[n].valid_from > now}
+    coming = {
+        n for n in missing if rows[n].status == ACTIVE and rows[n].valid_from > now
+    }
     return Standing(holding, missing - coming, coming)
 
 
 def newest_past(connection: Connection, most: int) -> list[int]:
-    """The numbers of the records that no longer hold; of more than `most`, the newest."""
+    """The numbers of the records that no longer hold; of more than `most`, the
+    newest.
+    """
     past = select(records.c.n).where(records.c.status.in_(PAST))
     past = past.where(*within(connection, RECORDS, records.c.n))
     numbers = list(connection.scalars(past.order_by(records.c.n.desc()).limit(most)))
@@ -69,7 +86,8 @@ def newest_past(connection: Connection, most: int) -> list[int]:
 def chains_of(connection: Connection, past: Iterable[int]) -> dict[int, int]:
     """What took the place of each of these records, which no longer hold, last.
 
-    It is the newest record above it that holds, if any does; else the newest one, or itself.
+    It is the newest record above it that holds, if any does; else the newest one, or
+    itself.
     """
     wanted = set(past)
     above = _successors(connection, wanted)
@@ -84,9 +102,13 @@ def chains_of(connection: Connection, past: Iterable[int]) -> dict[int, int]:
 
 
 def _successors(connection: Connection, items: Collection[int]) -> dict[int, set[int]]:
-    """What superseded these records, and what superseded that, by what it superseded."""
+    """What superseded these records, and what superseded that, by what it
+    superseded.
+    """
     above: dict[int, set[int]] = defaultdict(set)
-    query = select(links.c.target, links.c.source).join(records, records.c.n == links.c.source)
+    query = select(links.c.target, links.c.source).join(
+        records, records.c.n == links.c.source
+    )
     kept = query.where(links.c.kind == SUPERSEDES, records.c.status != "discarded")
     kept = kept.where(*within(connection, RECORDS, records.c.n))
     seen, fresh = set(items), set(items)
@@ -99,9 +121,13 @@ def _successors(connection: Connection, items: Collection[int]) -> dict[int, set
 
 
 def _newest(
-    n: int, above: Mapping[int, set[int]], rank: Mapping[int, tuple[bool, datetime, int]]
+    n: int,
+    above: Mapping[int, set[int]],
+    rank: Mapping[int, tuple[bool, datetime, int]],
 ) -> int:
-    """The record of the highest rank above this one, directly or through others; else itself."""
+    """The record of the highest rank above this one, directly or through others; else
+    itself.
+    """
     reached, fresh = set[int](), {n}
     while fresh:
         fresh = {s for target in fresh for s in above.get(target, ())} - reached - {n}
@@ -110,7 +136,9 @@ def _newest(
     return max(ranked)[2] if ranked else n
 
 
-def labels_of_records(connection: Connection, items: Iterable[int]) -> dict[int, list[Label]]:
+def labels_of_records(
+    connection: Connection, items: Iterable[int]
+) -> dict[int, list[Label]]:
     """The label of each of these records that does not hold now, by number."""
     return _labels(connection, standing(connection, items))
 
@@ -124,13 +152,19 @@ def _labels(connection: Connection, known: Standing) -> dict[int, list[Label]]:
     query = select(r.n, r.record_id, r.text, r.valid_from, r.valid_to)
     rows = {row.n: row for row in rows_where_in(connection, query, r.n, numbers)}
     shown = passing(connection, RECORDS, numbers)
-    labels = {n: _label(rows[n], None, since=aware(rows[n].valid_from)) for n in known.coming}
+    labels = {
+        n: _label(rows[n], None, since=aware(rows[n].valid_from)) for n in known.coming
+    }
     changes = _latest_changes(connection, known.past)
-    said = record_queries.message_numbers(connection, [one.message_id for one in changes.values()])
+    said = record_queries.message_numbers(
+        connection, [one.message_id for one in changes.values()]
+    )
     for n in known.past:
         newest, change = chains[n], changes.get(n)
         said_at = (
-            aware(said[change.message_id][1]) if change and change.message_id in said else None
+            aware(said[change.message_id][1])
+            if change and change.message_id in said
+            else None
         )
         instead = rows[newest].text if newest in holding else None
         labels[n] = _of_past(rows[n], rows[newest].record_id, instead, change, said_at)
@@ -139,7 +173,11 @@ def _labels(connection: Connection, known: Standing) -> dict[int, list[Label]]:
 
 
 def _label(row: Row[Any], relation: ChangeRelation | None, **told: Any) -> Label:
-    about = {"statement": row.text, "record_id": row.record_id, "newest_id": row.record_id}
+    about = {
+        "statement": row.text,
+        "record_id": row.record_id,
+        "newest_id": row.record_id,
+    }
     return Label(**about | told, relation=relation)
 
 
@@ -157,10 +195,14 @@ def _of_past(
         known_end = said_at if change.relation == "corrects" else since or said_at
         relation, since = change.relation, change.since or known_end
     words = {"quote": change.quote, "message_id": change.message_id} if change else {}
-    return _label(row, relation, since=since, replaced_by=instead, newest_id=newest_id, **words)
+    return _label(
+        row, relation, since=since, replaced_by=instead, newest_id=newest_id, **words
+    )
 
 
-def _latest_changes(connection: Connection, past: Iterable[int]) -> dict[int, RecordChange]:
+def _latest_changes(
+    connection: Connection, past: Iterable[int]
+) -> dict[int, RecordChange]:
     """The latest change after which each of these records no longer holds."""
     return {
         n: change
@@ -170,11 +212,15 @@ def _latest_changes(connection: Connection, past: Iterable[int]) -> dict[int, Re
     }
 
 
-def labels_of_messages(connection: Connection, items: Iterable[int]) -> dict[int, list[Label]]:
-    """The labels of each of these messages, by number: one for each statement that does not hold.
+def labels_of_messages(
+    connection: Connection, items: Iterable[int]
+) -> dict[int, list[Label]]:
+    """The labels of each of these messages, by number: one for each statement that does
+    not hold.
 
-    Messages without such a statement are left out. A label is partial where another record of the
-    message holds, and where the message only supports the record: it may say other things.
+    Messages without such a statement are left out. A label is partial where another
+    record of the message holds, and where the message only supports the record: it may
+    say other things.
     """
     rows = list(rows_where_in(connection, _SOURCES, record_sources.c.message, items))
     if not rows:
@@ -183,9 +229,13 @@ def labels_of_messages(connection: Connection, items: Iterable[int]) -> dict[int
     labels = _labels(connection, known)
     mixed = {row.message for row in rows if row.record in known.holding}
     found: dict[int, list[Label]] = defaultdict(list)
-    for row in sorted((row for row in rows if row.record in labels), key=lambda row: row.record):
+    for row in sorted(
+        (row for row in rows if row.record in labels), key=lambda row: row.record
+    ):
         partial = {"partial": row.supporting or row.message in mixed}
-        found[row.message] += [one.model_copy(update=partial) for one in labels[row.record]]
+        found[row.message] += [
+            one.model_copy(update=partial) for one in labels[row.record]
+        ]
     return dict(found)
 
 
@@ -196,14 +246,18 @@ def labelled_records(connection: Connection, items: Iterable[int]) -> dict[int, 
     return _with_labels(record_queries.records_by_number(connection, wanted), labels)
 
 
-def labelled_messages(connection: Connection, items: Iterable[int]) -> dict[int, Message]:
+def labelled_messages(
+    connection: Connection, items: Iterable[int]
+) -> dict[int, Message]:
     """Whole messages with their labels, by number."""
     wanted = list(items)
     labels = labels_of_messages(connection, wanted)
     return _with_labels(message_queries.messages_by_number(connection, wanted), labels)
 
 
-def _with_labels(found: dict[int, T], labels: Mapping[int, list[Label]]) -> dict[int, T]:
+def _with_labels(
+    found: dict[int, T], labels: Mapping[int, list[Label]]
+) -> dict[int, T]:
     return {
         n: one.model_copy(update={"labels": labels[n]}) if n in labels else one
         for n, one in found.items()

@@ -1,7 +1,9 @@
-"""The tables of a user's ledger, and the migrations that bring an older file up to date.
+"""The tables of a user's ledger, and the migrations that bring an older file up to
+date.
 
-A file records the version of its tables in SQLite's `user_version`. Step `n` of `MIGRATIONS`
-turns version `n` into version `n + 1`; a new file starts at 0 and takes every step.
+A file records the version of its tables in SQLite's `user_version`. Step `n` of
+`MIGRATIONS` turns version `n` into version `n + 1`; a new file starts at 0 and takes
+every step.
 """
 
 import uuid
@@ -16,7 +18,9 @@ from langmem_graph.rooms import shared_key, shared_name
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
 
 ACTIVE = "active"
-"""The status of a record that no other has superseded; the others are kept for history."""
+"""The status of a record that no other has superseded; the others are kept for
+history.
+"""
 READ_ROLES = ("user", "assistant")
 """Only messages of these roles are extracted; never system messages or tool results."""
 
@@ -27,9 +31,13 @@ def _table(name: str, *columns: sa.schema.SchemaItem, **options: Any) -> sa.Tabl
     return sa.Table(name, _tables, *columns, **options)
 
 
-def _numbered_table(name: str, *columns: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+def _numbered_table(
+    name: str, *columns: sa.schema.SchemaItem, **options: Any
+) -> sa.Table:
     """A table whose first column `n` is its primary key."""
-    return _table(name, sa.Column("n", sa.Integer, primary_key=True), *columns, **options)
+    return _table(
+        name, sa.Column("n", sa.Integer, primary_key=True), *columns, **options
+    )
 
 
 meta = _table(
@@ -37,9 +45,13 @@ meta = _table(
     sa.Column("key", sa.String, primary_key=True),
     sa.Column("value", sa.Text, nullable=False),
 )
-"""Facts about the file: its user, its own id, the embedder and the size of its vectors."""
+"""Facts about the file: its user, its own id, the embedder and the size of its
+vectors.
+"""
 DELETED_ID = "deleted:"
-"""Begins the keys of `meta` that are no facts, but stand for messages that were deleted."""
+"""Begins the keys of `meta` that are no facts, but stand for messages that were
+deleted.
+"""
 _fact = sa.select(meta.c.value).where(meta.c.key == sa.bindparam("key"))
 _facts = sa.select(meta.c.key, meta.c.value).where(
     (meta.c.key < DELETED_ID) | (meta.c.key >= DELETED_ID.replace(":", ";"))
@@ -85,7 +97,9 @@ message_values = _table(
     sa.Column("number", sa.Float, nullable=False),
     sa.Index("message_values_by_value", "key", "type", "text", "number", "message"),
 )
-"""Metadata of messages, and the agent they are of, as filters find it; `extra` has it as given."""
+"""Metadata of messages, and the agent they are of, as filters find it; `extra` has it
+as given.
+"""
 
 vectors = _numbered_table(
     "vectors",
@@ -98,7 +112,9 @@ vectors = _numbered_table(
     sa.UniqueConstraint("layer", "item", "piece"),
     sqlite_autoincrement=True,
 )
-"""Unit vectors as float32 bytes; `n` is the id in Chroma; `start:end` is the piece of the text."""
+"""Unit vectors as float32 bytes; `n` is the id in Chroma; `start:end` is the piece of
+the text.
+"""
 
 outbox = _table(
     "outbox",
@@ -110,7 +126,9 @@ outbox = _table(
     sa.Column("claimed_until", sa.Float, nullable=False, default=0.0),
     sa.Index("outbox_by_task", "layer", "task"),
 )
-"""Work that is due for a stored item: `embed`, then `index`; the row is deleted when it is done."""
+"""Work that is due for a stored item: `embed`, then `index`; the row is deleted when it
+is done.
+"""
 
 attributes = _numbered_table(
     "attributes",
@@ -148,7 +166,9 @@ records = _numbered_table(
     sa.Index("records_by_status", "status", "n"),
     sqlite_autoincrement=True,
 )
-"""What was extracted from messages or added by hand; no model's answer deletes a row."""
+"""What was extracted from messages or added by hand; no model's answer deletes
+a row.
+"""
 
 record_sources = _table(
     "record_sources",
@@ -157,9 +177,11 @@ record_sources = _table(
     sa.Column("supporting", sa.Boolean, nullable=False, default=False),
     sa.Index("record_sources_by_message", "message"),
 )
-"""The messages that a record cites; every record cites at least one that is not supporting.
+"""The messages that a record cites; every record cites at least one that is not
+supporting.
 
-A supporting message only says again what the others said: when it is forgotten, the record stays.
+A supporting message only says again what the others said: when it is forgotten, the
+record stays.
 """
 
 links = _table(
@@ -188,7 +210,9 @@ history = _numbered_table(
     sa.Index("history_by_change", "change"),
     sqlite_autoincrement=True,
 )
-"""Every change of a record with its former values; one change may touch several records."""
+"""Every change of a record with its former values; one change may touch several
+records.
+"""
 
 record_changes = _numbered_table(
     "record_changes",
@@ -213,7 +237,8 @@ record_changes = _numbered_table(
 )
 """What a message did to a record, with its words; rows whose change was undone say so.
 
-A held row tells what a message would do once somebody has confirmed it, and counts as undone.
+A held row tells what a message would do once somebody has confirmed it, and counts as
+undone.
 """
 
 calls = _numbered_table(
@@ -230,7 +255,9 @@ calls = _numbered_table(
     sa.Column("refused", sa.JSON, nullable=False),
     sqlite_autoincrement=True,
 )
-"""Model calls: what each was for, what it cost, and which of its proposals were refused and why."""
+"""Model calls: what each was for, what it cost, and which of its proposals were refused
+and why.
+"""
 
 call_messages = _table(
     "call_messages",
@@ -267,16 +294,24 @@ unread = _table(
 
 ALL_TABLES = _tables.sorted_tables
 """The tables of a ledger; one that refers to another comes after it."""
-NEVER_REUSED = [t.name for t in ALL_TABLES if t.dialect_options["sqlite"]["autoincrement"]]
+NEVER_REUSED = [
+    t.name for t in ALL_TABLES if t.dialect_options["sqlite"]["autoincrement"]
+]
 """The tables in which the number of a deleted row is not given again."""
 TRACES_LEFT = "traces_left"
-"""The key of `meta` that says that forgotten words are still to be removed from the files."""
+"""The key of `meta` that says that forgotten words are still to be removed from the
+files.
+"""
 VECTORS_DELETED = "vectors_deleted"
 """The key of `meta` whose value is another one after each deletion of vectors."""
 RECORDS_CHANGED = "records_changed"
-"""The key of `meta` whose value is another one after a record was ended, hidden or taken back."""
+"""The key of `meta` whose value is another one after a record was ended, hidden or
+taken back.
+"""
 MESSAGES, RECORDS = "messages", "records"
-"""The layers, as they are named in `vectors`, `outbox` and the names of Chroma's collections."""
+"""The layers, as they are named in `vectors`, `outbox` and the names of Chroma's
+collections.
+"""
 LAYERS = (MESSAGES, RECORDS)
 EMBED, INDEX = "embed", "index"
 
@@ -288,7 +323,16 @@ def _create_message_tables(connection: sa.Connection) -> None:
 
 
 def _create_record_tables(connection: sa.Connection) -> None:
-    made = [attributes, records, record_sources, links, history, clusters, files, unread]
+    made = [
+        attributes,
+        records,
+        record_sources,
+        links,
+        history,
+        clusters,
+        files,
+        unread,
+    ]
     _tables.create_all(connection, tables=made)
     RECORD_WORDS.create(connection)
     pending = sa.select(messages.c.n, sa.literal(0.0), sa.literal(0))
@@ -298,10 +342,14 @@ def _create_record_tables(connection: sa.Connection) -> None:
 
 
 def _create_change_tables(connection: sa.Connection) -> None:
-    """Origins of messages, supporting sources, changes with their words, and model calls."""
+    """Origins of messages, supporting sources, changes with their words, and model
+    calls.
+    """
     add_column(connection, "messages", "origin", "VARCHAR NOT NULL DEFAULT 'user'")
     said_by = messages.c.role.in_(("assistant", "tool"))
-    connection.execute(sa.update(messages).where(said_by).values(origin=messages.c.role))
+    connection.execute(
+        sa.update(messages).where(said_by).values(origin=messages.c.role)
+    )
     other = sa.update(messages).where(messages.c.role == "system")
     connection.execute(other.values(origin="import"))
     add_column(connection, "record_sources", "supporting", "BOOLEAN NOT NULL DEFAULT 0")
@@ -309,7 +357,9 @@ def _create_change_tables(connection: sa.Connection) -> None:
 
 
 def _index_words_anew(connection: sa.Connection) -> None:
-    """Older files hold words as SQLite splits them; now `words.py` does it for both engines."""
+    """Older files hold words as SQLite splits them; now `words.py` does it for both
+    engines.
+    """
     for words in (MESSAGE_WORDS, RECORD_WORDS):
         words.create(connection)
     index_words(connection)
@@ -323,16 +373,28 @@ def index_words(connection: sa.Connection) -> None:
     """Index all messages and records, of which none is indexed yet."""
     m = messages.c
     for session in connection.scalars(sa.select(sessions.c.n)).all():
-        spoken = sa.select(m.n, m.name, m.text).where(m.session == session, SPOKEN).order_by(m.n)
+        spoken = (
+            sa.select(m.n, m.name, m.text)
+            .where(m.session == session, SPOKEN)
+            .order_by(m.n)
+        )
         MESSAGE_WORDS.add(connection, words_of(map(tuple, connection.execute(spoken))))
     texts = connection.execute(sa.select(records.c.n, records.c.text))
     RECORD_WORDS.add(connection, {n: [text] for n, text in texts})
 
 
-def add_column(connection: sa.Connection, table: str, name: str, declaration: str) -> None:
-    """Add a column to an older file; a new file's tables have all columns from the start."""
-    if name not in {column["name"] for column in sa.inspect(connection).get_columns(table)}:
-        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {declaration}")
+def add_column(
+    connection: sa.Connection, table: str, name: str, declaration: str
+) -> None:
+    """Add a column to an older file; a new file's tables have all columns from the
+    start.
+    """
+    if name not in {
+        column["name"] for column in sa.inspect(connection).get_columns(table)
+    }:
+        connection.exec_driver_sql(
+            f"ALTER TABLE {table} ADD COLUMN {name} {declaration}"
+        )
 
 
 Steps = Sequence[Callable[[sa.Connection], None]]
@@ -346,7 +408,9 @@ MIGRATIONS: Steps = [
 
 
 def refuse_newer(connection: sa.Connection, steps: Steps) -> int:
-    """The schema version of the file, unless a newer library wrote it; that of a new file is 0."""
+    """The schema version of the file, unless a newer library wrote it; that of a new
+    file is 0.
+    """
     version = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
     if version > len(steps):
         raise SchemaTooNewError(
@@ -380,17 +444,25 @@ def owner_of(connection: sa.Connection) -> str | None:
 
 
 def note_owner(connection: sa.Connection, key: str) -> None:
-    """Record whose room a ledger holds; of a shared one the name, since its key is no text."""
+    """Record whose room a ledger holds; of a shared one the name, since its key is no
+    text.
+    """
     name = shared_name(key)
-    set_meta(connection, "user_id" if name is None else "room", key if name is None else name)
+    set_meta(
+        connection, "user_id" if name is None else "room", key if name is None else name
+    )
 
 
 def set_meta(connection: sa.Connection, key: str, value: str) -> None:
     """Record a fact about the file."""
     row = upsert(meta).values(key=key, value=value)
-    connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
+    connection.execute(
+        row.on_conflict_do_update(index_elements=["key"], set_={"value": value})
+    )
 
 
 def note_deleted_vectors(connection: sa.Connection) -> None:
-    """Note, in the transaction that deletes vectors, that those held in memory are out of date."""
+    """Note, in the transaction that deletes vectors, that those held in memory are out
+    of date.
+    """
     set_meta(connection, VECTORS_DELETED, uuid.uuid4().hex)

@@ -1,6 +1,7 @@
 """Undo: takes back the latest change of a record, or all that one message caused.
 
-A record that a change had made becomes `discarded`; the history gets an `undo` for each entry.
+A record that a change had made becomes `discarded`; the history gets an `undo` for each
+entry.
 """
 
 from collections.abc import Iterable, Sequence
@@ -61,7 +62,9 @@ class ToUndo:
 def undo(
     services: Services, user_id: str, *, record: str | None, message: str | None
 ) -> list[Record]:
-    """Take back a record's latest change, or what a message caused; see `UserMemory.undo`."""
+    """Take back a record's latest change, or what a message caused; see
+    `UserMemory.undo`.
+    """
     if (record is None) == (message is None):
         raise InvalidInputError("Name one thing to undo: a record or a message.")
     with services.known_room(user_id) as room:
@@ -90,13 +93,16 @@ def latest_change(connection: Connection, record_id: str) -> ToUndo:
     undone = _together(connection, entries_of_change(connection, change), told)
     if newest := _first_to_undo(connection, undone):
         raise InvalidInputError(
-            f"The latest change of {record_id!r} has others on top of it: undo {newest!r} first."
+            f"The latest change of {record_id!r} has others on top of it: undo "
+            f"{newest!r} first."
         )
     return undone
 
 
 def caused_by(connection: Connection, message_id: str) -> ToUndo:
-    """The records made from a message alone, the changes that it made, the records it supports."""
+    """The records made from a message alone, the changes that it made, the records it
+    supports.
+    """
     known = record_queries.message_numbers(connection, [message_id])
     if message_id not in known:
         raise InvalidInputError(f"There is no message {message_id!r}.")
@@ -113,7 +119,8 @@ def caused_by(connection: Connection, message_id: str) -> ToUndo:
     undone.supported = set(connection.scalars(supported)) - undone.made()
     if newest := _first_to_undo(connection, undone):
         raise InvalidInputError(
-            f"Later changes build on what {message_id!r} caused: undo the record {newest!r} first."
+            f"Later changes build on what {message_id!r} caused: undo the record "
+            f"{newest!r} first."
         )
     return undone
 
@@ -125,17 +132,25 @@ def _made_alone(connection: Connection, message: int) -> list[int]:
     alone = (
         select(s.record)
         .join(records, records.c.n == s.record)
-        .where(s.record.in_(cited), s.supporting.is_(False), records.c.status != DISCARDED)
+        .where(
+            s.record.in_(cited), s.supporting.is_(False), records.c.status != DISCARDED
+        )
         .group_by(s.record)
         .having(func.count() == 1)
     )
     return list(connection.scalars(alone))
 
 
-def _together(connection: Connection, given: Iterable[Entry], meant: ColumnElement[bool]) -> ToUndo:
-    """These entries with the changes that are meant, and all that what they made has replaced."""
+def _together(
+    connection: Connection, given: Iterable[Entry], meant: ColumnElement[bool]
+) -> ToUndo:
+    """These entries with the changes that are meant, and all that what they made has
+    replaced.
+    """
     entries = {entry.n: entry for entry in given}
-    created = {entry.record: entry.change for entry in entries.values() if entry.before is None}
+    created = {
+        entry.record: entry.change for entry in entries.values() if entry.before is None
+    }
     c, link = record_changes.c, links.c
     told = (meant | c.by_record.in_(created)) & c.undone.is_(False)
     rows = connection.execute(select(record_changes).where(told)).all()
@@ -144,18 +159,30 @@ def _together(connection: Connection, given: Iterable[Entry], meant: ColumnEleme
     done = {(row.record, row.change) for row in rows}
     done |= {(older, created[newer]) for newer, older in connection.execute(replaced)}
     for n, change in done:
-        found = [entry for entry in effective_entries(connection, n) if entry.change == change]
+        found = [
+            entry
+            for entry in effective_entries(connection, n)
+            if entry.change == change
+        ]
         entries |= {entry.n: entry for entry in found if entry.before is not None}
     return ToUndo(entries, rows)
 
 
 def _first_to_undo(connection: Connection, undone: ToUndo) -> str | None:
-    """The id of the newest record that a later change, which builds on these, touched."""
+    """The id of the newest record that a later change, which builds on these,
+    touched.
+    """
     found: set[int] = set()
     for entry in undone.entries.values():
         for later in effective_entries(connection, entry.record):
-            if later.n > entry.n and later.n not in undone.entries and later.change != entry.change:
-                touched = {one.record for one in entries_of_change(connection, later.change)}
+            if (
+                later.n > entry.n
+                and later.n not in undone.entries
+                and later.change != entry.change
+            ):
+                touched = {
+                    one.record for one in entries_of_change(connection, later.change)
+                }
                 if _builds_on(connection, entry, later, touched):
                     found |= touched
     if not found:
@@ -164,11 +191,13 @@ def _first_to_undo(connection: Connection, undone: ToUndo) -> str | None:
     return record_queries.records_by_number(connection, [newest])[newest].record_id
 
 
-def _builds_on(connection: Connection, entry: Entry, later: Entry, touched: Numbers) -> bool:
+def _builds_on(
+    connection: Connection, entry: Entry, later: Entry, touched: Numbers
+) -> bool:
     """Whether the later change builds on the earlier one of the same record.
 
-    On the creation of a record builds what a message made of it, or what concerns other records,
-    too; not what the rules of the schedule did to it alone.
+    On the creation of a record builds what a message made of it, or what concerns other
+    records, too; not what the rules of the schedule did to it alone.
     """
     if entry.before is not None:
         return bool(set(entry.before) & set(later.before or {}))
@@ -177,13 +206,19 @@ def _builds_on(connection: Connection, entry: Entry, later: Entry, touched: Numb
 
 
 def take_back(connection: Connection, undone: ToUndo) -> None:
-    """Restore what was before, mark the changes as undone, and drop the support of the message."""
+    """Restore what was before, mark the changes as undone, and drop the support of the
+    message.
+    """
     change = Change.new(BY_HAND)
     made, c = undone.made(), record_changes.c
     for n in sorted(undone.entries, reverse=True):
         entry = undone.entries[n]
         undoing = Change(change.by, entry.change, change.id)
-        values = {"status": DISCARDED} if entry.before is None else column_values(entry.before)
+        values = (
+            {"status": DISCARDED}
+            if entry.before is None
+            else column_values(entry.before)
+        )
         record_writes.change_record(connection, entry.record, UNDO, undoing, values)
     these = c.n.in_([row.n for row in undone.rows])
     connection.execute(update(record_changes).where(these).values(undone=True))
@@ -200,7 +235,9 @@ def take_back(connection: Connection, undone: ToUndo) -> None:
 
 
 def _may_be_freed(entry: Entry) -> bool:
-    """Whether taking the entry back may let its record hold; not that it was hidden as ended."""
+    """Whether taking the entry back may let its record hold; not that it was hidden as
+    ended.
+    """
     status = (entry.before or {}).get("status")
     return status is not None and not (entry.op == HIDE and status != ACTIVE)
 

@@ -1,8 +1,8 @@
 """Upkeep: `doctor` and `rebuild` of the vector index, and the move to another engine.
 
-The index is compared with the ledger, and built anew. A user is copied row by row in one
-transaction and compared before it is committed, so that a move that was stopped is begun again
-where it stopped; what is in the source stays as it is.
+The index is compared with the ledger, and built anew. A user is copied row by row in
+one transaction and compared before it is committed, so that a move that was stopped is
+begun again where it stopped; what is in the source stays as it is.
 """
 
 import random
@@ -39,12 +39,15 @@ from langmem_graph.storage.user_room import Room
 
 _SAME = 0.9999  # cosine from which two vectors count as the same text
 _ENOUGH_REACH = 0.9  # Chroma's index is approximate: it misses a few vectors by design
-OF_PLACE = ("index", "chroma")  # facts about the index, which each engine has its own of
+# facts about the index, which each engine has its own of
+OF_PLACE = ("index", "chroma")
 AT_ONCE = 1_000
 
 
 def examine(services: Services, user_id: str, sample: int) -> Health:
-    """Compare ledger and index, asking Chroma for `sample` stored vectors (0: for all)."""
+    """Compare ledger and index, asking Chroma for `sample` stored vectors (0:
+    for all).
+    """
     with services.known_room(user_id) as room:
         if room is None:
             return _without_ledger(user_id)
@@ -52,24 +55,33 @@ def examine(services: Services, user_id: str, sample: int) -> Health:
             held = message_queries.counts(connection)
             waiting = vector_rows.count_waiting_vectors(connection)
             embedder = tables_and_migrations.get_meta(connection, "embedder")
-            problems = room.database.damage(connection) + message_queries.damage(connection)
+            problems = room.database.damage(connection) + message_queries.damage(
+                connection
+            )
         indexed, sampled, reachable = _ask_index(room, held, waiting, sample, problems)
     problems += _shortfalls(held, waiting, indexed, sampled, reachable, room.read_only)
     found = {"indexed": indexed, "reachable": reachable, "sampled": sampled}
-    found |= {f"waiting_to_{task}": held.waiting.get(task, 0) for task in (EMBED, INDEX)}
+    found |= {
+        f"waiting_to_{task}": held.waiting.get(task, 0) for task in (EMBED, INDEX)
+    }
     return Health(**vars(held), **found, embedder=embedder, problems=problems)
 
 
 def _without_ledger(user_id: str) -> Health:
     problems = [f"Nothing is stored of user {user_id!r}."]
-    nothing = dict.fromkeys(Health.model_fields, 0) | {"embedder": None, "problems": problems}
+    nothing = dict.fromkeys(Health.model_fields, 0) | {
+        "embedder": None,
+        "problems": problems,
+    }
     return Health.model_validate(nothing)
 
 
 def _ask_index(
     room: Room, held: Counts, waiting: int, sample: int, problems: list[str]
 ) -> tuple[int, int, int]:
-    """How many vectors Chroma holds, how many it was asked for, and how many of them it found."""
+    """How many vectors Chroma holds, how many it was asked for, and how many of them it
+    found.
+    """
     if room.read_only or held.vectors == waiting:
         return (-1 if room.read_only else 0), 0, 0
     with room.database.read_transaction() as connection:
@@ -104,29 +116,40 @@ def _reach(room: Room, by_layer: dict[str, list[int]], sample: int) -> tuple[int
 
 
 def _shortfalls(
-    held: Counts, waiting: int, indexed: int, sampled: int, reachable: int, read_only: bool
+    held: Counts,
+    waiting: int,
+    indexed: int,
+    sampled: int,
+    reachable: int,
+    read_only: bool,
 ) -> list[str]:
     problems = []
     if due := held.waiting.get(EMBED, 0):
         problems.append(
-            f"{due} messages or records have no vector yet; they are found by their words only. "
+            f"{due} messages or records have no vector yet; they are found by their "
+            "words only. "
             "The next add or opening embeds them."
         )
     expected = held.vectors - waiting
     if not read_only and 0 <= indexed < expected:
         problems.append(f"Chroma holds {indexed} of {expected} vectors: run rebuild.")
     if sampled and reachable < _ENOUGH_REACH * sampled:
-        problems.append(f"Chroma finds only {reachable} of {sampled} vectors: run rebuild.")
+        problems.append(
+            f"Chroma finds only {reachable} of {sampled} vectors: run rebuild."
+        )
     return problems
 
 
 def rebuild(services: Services, user_id: str, reembed: bool) -> Health:
-    """Start an empty index and fill it from the ledger; `reembed` embeds everything anew first."""
+    """Start an empty index and fill it from the ledger; `reembed` embeds everything
+    anew first.
+    """
     with services.known_room(user_id) as room:
         if room is None:
             return _without_ledger(user_id)
         if reembed:
-            services.embedder.embed(["Does the embedder work?"])  # before anything is dropped
+            # before anything is dropped
+            services.embedder.embed(["Does the embedder work?"])
         else:
             room.check_embedder(services.embedder.name)
         with room.working:
@@ -144,10 +167,12 @@ def rebuild(services: Services, user_id: str, reembed: bool) -> Health:
 
 
 def move_user(source: Services, target: Services, user_id: str) -> int | None:
-    """Copy one user's ledger; returns the number of rows, or None where it was copied before.
+    """Copy one user's ledger; returns the number of rows, or None where it was copied
+    before.
 
     Raises:
-        StorageError: the target holds another memory of this user, or a row differs afterwards.
+        StorageError: the target holds another memory of this user, or a row differs
+            afterwards.
     """
     with (
         source.directory.room(user_id) as old,
@@ -168,11 +193,16 @@ def move_user(source: Services, target: Services, user_id: str) -> int | None:
 
 
 def _copy(reading: Connection, writing: Connection, user_id: str) -> int:
-    """Copy all rows; the target's ledger must be empty, but for the facts about itself."""
+    """Copy all rows; the target's ledger must be empty, but for the facts about
+    itself.
+    """
     for table in ALL_TABLES:
-        if table is not meta and writing.scalar(sa.select(sa.exists().select_from(table))):
+        if table is not meta and writing.scalar(
+            sa.select(sa.exists().select_from(table))
+        ):
             raise StorageError(
-                f"The target holds a memory of {described(user_id)} already. Erase it there "
+                f"The target holds a memory of {described(user_id)} already. Erase it "
+                "there "
                 "first, or move into another directory or database."
             )
     copied = 0
@@ -196,10 +226,14 @@ def _insert(writing: Connection, table: sa.Table, rows: list[dict[str, Any]]) ->
 def _compare(reading: Connection, writing: Connection, table: sa.Table) -> None:
     there = _portions(writing, table)
     if any(rows != next(there, None) for rows in _portions(reading, table)):
-        raise StorageError(f"Rows of the table {table.name} differ after copying; nothing is kept.")
+        raise StorageError(
+            f"Rows of the table {table.name} differ after copying; nothing is kept."
+        )
 
 
-def _portions(connection: Connection, table: sa.Table) -> Iterator[list[dict[str, Any]]]:
+def _portions(
+    connection: Connection, table: sa.Table
+) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows in the order of their keys."""
     query = sa.select(table).order_by(*table.primary_key.columns)
     if table is meta:

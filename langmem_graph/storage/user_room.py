@@ -1,7 +1,7 @@
 """A user's room: the ledger and the vector index, opened together.
 
-`LedgerFolder` is what the folder of a user and that of a `ChromaStore` have in common. A room on
-PostgreSQL is in `postgres_rooms.py`.
+`LedgerFolder` is what the folder of a user and that of a `ChromaStore` have in common.
+A room on PostgreSQL is in `postgres_rooms.py`.
 """
 
 import logging
@@ -58,9 +58,10 @@ _log = logging.getLogger(__name__)
 class FairLock:
     """A lock that threads get in the order in which they asked for it.
 
-    A plain lock may be taken again before anybody else wakes up: a large add, which works batch by
-    batch, would keep a small one waiting to its end. A thread that has it already, interrupted by
-    a signal, or does not get it within these seconds, gets a `StorageError`.
+    A plain lock may be taken again before anybody else wakes up: a large add, which
+    works batch by batch, would keep a small one waiting to its end. A thread that has
+    it already, interrupted by a signal, or does not get it within these seconds, gets a
+    `StorageError`.
     """
 
     def __init__(self) -> None:
@@ -72,11 +73,17 @@ class FairLock:
         own = threading.get_ident()
         with self._changed:
             if own in self._turns:
-                raise StorageError("This thread was interrupted in other work on this memory.")
+                raise StorageError(
+                    "This thread was interrupted in other work on this memory."
+                )
             self._turns.append(own)
             try:
-                if not self._changed.wait_for(lambda: self._turns[0] == own, self.seconds):
-                    raise StorageError("Other work on this memory takes too long; try again.")
+                if not self._changed.wait_for(
+                    lambda: self._turns[0] == own, self.seconds
+                ):
+                    raise StorageError(
+                        "Other work on this memory takes too long; try again."
+                    )
             except BaseException:
                 self.__exit__()
                 raise
@@ -103,17 +110,22 @@ class OpenLedger:
     """Held while vectors are written into the index."""
 
     def check_embedder(self, name: str, within: Connection | None = None) -> str | None:
-        """Raise if the stored vectors were made by another embedder; returns their dimension."""
+        """Raise if the stored vectors were made by another embedder; returns their
+        dimension.
+        """
         facts = get_all_meta(within) if within is not None else self._known_facts()
         facts = self.database.read(get_all_meta) if facts is None else facts
         self.check_made_by(facts.get("embedder"), name)
         return facts.get("dimension")
 
     def check_made_by(self, stored: str | None, name: str) -> None:
-        """Raise if the embedder that made the stored vectors is not the one of this name."""
+        """Raise if the embedder that made the stored vectors is not the one of this
+        name.
+        """
         if stored not in (None, name):
             raise EmbedderMismatchError(
-                f"The stored vectors were made by {stored}, but this was opened with {name}. "
+                f"The stored vectors were made by {stored}, but this was opened with "
+                f"{name}. "
                 f"Open it with {stored}, or embed everything anew: {self.reembed}"
             )
 
@@ -125,7 +137,8 @@ class OpenLedger:
         """Raise if a query's vector has another size than the stored ones."""
         if stored not in (None, str(size)):
             raise EmbeddingError(
-                f"The embedder returned {size} numbers; the stored vectors have {stored}. Use the "
+                f"The embedder returned {size} numbers; the stored vectors have "
+                f"{stored}. Use the "
                 f"embedder as it was before, or embed everything anew: {self.reembed}"
             )
 
@@ -149,9 +162,11 @@ class LedgerFolder(OpenLedger):
     """A folder, which exists, with a ledger and its vector index.
 
     Args:
-        connect: gives the client of a Chroma server; None means Chroma embedded in the folder.
+        connect: gives the client of a Chroma server; None means Chroma embedded in the
+            folder.
         read_only: read beside a running writer; Chroma is then not opened.
-        migrations: steps that create the ledger's tables; None means those of a user's ledger.
+        migrations: steps that create the ledger's tables; None means those of a user's
+            ledger.
     """
 
     database: Database
@@ -181,9 +196,11 @@ class LedgerFolder(OpenLedger):
             name = str(get_meta(connection, "ledger_id"))
             directory = get_meta(connection, "chroma") or _new_directory()
         self.index = self._index(name, directory)
-        # A Chroma server that took writes of several processes at once sometimes misses some
-        # vectors in its queries until it restarts; taking turns makes that rarer.
-        turn = FileLock(folder / "index.lock", timeout=settings.storage.busy_timeout_seconds)
+        # A Chroma server that took writes of several processes at once sometimes misses
+        # some vectors in its queries until it restarts; taking turns makes that rarer.
+        turn = FileLock(
+            folder / "index.lock", timeout=settings.storage.busy_timeout_seconds
+        )
         self.indexing = nullcontext() if self.index.embedded else turn
 
     def _index(self, name: str, directory: str) -> VectorIndex:
@@ -194,8 +211,8 @@ class LedgerFolder(OpenLedger):
     def renew_index(self) -> None:
         """Start an empty index.
 
-        An embedded one gets a new directory, since a damaged Chroma cannot be opened again at the
-        same path. With a server the collections are dropped.
+        An embedded one gets a new directory, since a damaged Chroma cannot be opened
+        again at the same path. With a server the collections are dropped.
         """
         if not self.index.embedded:
             self.index.drop()
@@ -221,7 +238,9 @@ class Room(OpenLedger, ABC):
     working: FairLock
     """Held by the one thread that does the room's due work."""
     traces_left: str | None = None
-    """Names the last deletion whose words are still in pages or in the write-ahead log."""
+    """Names the last deletion whose words are still in pages or in the
+    write-ahead log.
+    """
     healed = False
     """Whether work that an earlier process left due has been done."""
     is_due = True
@@ -236,7 +255,9 @@ class Room(OpenLedger, ABC):
         """Remove deleted words from full-text tables and from the index."""
 
     def finish_deletion(self) -> None:
-        """Remove deleted words if a deletion was noted, by this call or an earlier one."""
+        """Remove deleted words if a deletion was noted, by this call or an
+        earlier one.
+        """
         with self.working:
             left = self._fact(TRACES_LEFT)
             if left is None:
@@ -246,7 +267,9 @@ class Room(OpenLedger, ABC):
         self.empty_log()
 
     def empty_log(self, seconds: float | None = None) -> None:
-        """Remove deleted words from pages and log, unless somebody keeps them in use."""
+        """Remove deleted words from pages and log, unless somebody keeps them
+        in use.
+        """
         with self.working:
             if self.traces_left is None or not self.database.checkpoint(seconds):
                 return
@@ -257,7 +280,9 @@ class Room(OpenLedger, ABC):
 
 
 class FolderRoom(LedgerFolder, Room):
-    """A user's folder. The user's id is recorded in it, so that a copied folder is noticed."""
+    """A user's folder. The user's id is recorded in it, so that a copied folder is
+    noticed.
+    """
 
     def __init__(
         self,
@@ -276,12 +301,15 @@ class FolderRoom(LedgerFolder, Room):
             self._prepare()
 
     def _prepare(self) -> None:
-        """Check whose folder this is, give up old claims, and compare the index with the ledger."""
+        """Check whose folder this is, give up old claims, and compare the index with
+        the ledger.
+        """
         with self.database.write_transaction() as connection:
             owner = owner_of(connection) or self.user_id
             if owner != self.user_id:
                 raise StorageError(
-                    f"The folder {self.folder.name} holds the memory of another user. It was "
+                    f"The folder {self.folder.name} holds the memory of another user. "
+                    "It was "
                     "copied or renamed; export and import that user's messages instead."
                 )
             note_owner(connection, self.user_id)
@@ -291,7 +319,9 @@ class FolderRoom(LedgerFolder, Room):
             self._check_index(connection)
 
     def clean_after_deletion(self) -> None:
-        """Remove deleted words from the file's full-text tables, and build the index anew."""
+        """Remove deleted words from the file's full-text tables, and build the index
+        anew.
+        """
         with self.database.write_transaction() as connection:
             full_text.optimize_words(connection)
         self.renew_index()
@@ -299,7 +329,9 @@ class FolderRoom(LedgerFolder, Room):
             outbox_rows.index_everything_again(connection)
 
     def _check_index(self, connection: Connection) -> None:
-        """If the index is in another place now, or has lost vectors, mark all of them as due."""
+        """If the index is in another place now, or has lost vectors, mark all of them
+        as due.
+        """
         held = message_queries.counts(connection)
         waiting = vector_rows.count_waiting_vectors(connection)
         same_place = get_meta(connection, "index") in (None, self.index.identity)
@@ -313,16 +345,22 @@ class FolderRoom(LedgerFolder, Room):
     def _has_lost_vectors(self, connection: Connection) -> bool:
         expected = vector_rows.indexed_vector_ids(connection)
         try:
-            return any(self.index.count(layer) < len(ids) for layer, ids in expected.items() if ids)
+            return any(
+                self.index.count(layer) < len(ids)
+                for layer, ids in expected.items()
+                if ids
+            )
         except IndexUnavailableError as error:
             _log.warning("%s", error)
             return False
 
 
 def note_deletion(connection: Connection) -> None:
-    """Note, in the transaction that deletes, that the files still hold what was forgotten.
+    """Note, in the transaction that deletes, that the files still hold what was
+    forgotten.
 
-    If the process is killed or Chroma fails before they are cleaned, the next opening cleans them.
+    If the process is killed or Chroma fails before they are cleaned, the next opening
+    cleans them.
     """
     set_meta(connection, TRACES_LEFT, uuid.uuid4().hex)
 

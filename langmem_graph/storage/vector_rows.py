@@ -1,6 +1,8 @@
-"""Vectors in the ledger: storing them, reading them, and which of them belong into Chroma.
+"""Vectors in the ledger: storing them, reading them, and which of them belong into
+Chroma.
 
-Each session also keeps the sum of its messages' vectors, from which its centroid is computed.
+Each session also keeps the sum of its messages' vectors, from which its centroid is
+computed.
 """
 
 from collections import defaultdict
@@ -37,7 +39,9 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Piece:
-    """The vector of one piece of a message or record, with the piece's character span."""
+    """The vector of one piece of a message or record, with the piece's
+    character span.
+    """
 
     item: int
     piece: int
@@ -47,34 +51,53 @@ class Piece:
 
 
 def record_embedder(connection: Connection, name: str, sizes: Sequence[int]) -> None:
-    """Record the embedder's name and the size with the first vectors; refuse any others."""
+    """Record the embedder's name and the size with the first vectors; refuse any
+    others.
+    """
     stored = get_meta(connection, "dimension")
     if get_meta(connection, "embedder") not in (None, name):
-        raise EmbeddingError(f"The stored vectors were made by another embedder than {name}.")
+        raise EmbeddingError(
+            f"The stored vectors were made by another embedder than {name}."
+        )
     for size in sorted(set(sizes)):
         if stored is None:
             set_meta(connection, "embedder", name)
             set_meta(connection, "dimension", stored := str(size))
         elif int(stored) != size:
             raise EmbeddingError(
-                f"{name} now returns {size} numbers per text; the stored vectors have {stored}. "
-                "Give the same embedder as before, or run: langmem-graph rebuild --reembed"
+                f"{name} now returns {size} numbers per text; the stored vectors have "
+                f"{stored}. "
+                "Give the same embedder as before, or run: langmem-graph rebuild "
+                "--reembed"
             )
 
 
-def store_vectors(connection: Connection, layer: str, pieces: Sequence[Piece], *, by: str) -> None:
-    """Store vectors, update the centroids of their sessions, and mark them due for the index.
+def store_vectors(
+    connection: Connection, layer: str, pieces: Sequence[Piece], *, by: str
+) -> None:
+    """Store vectors, update the centroids of their sessions, and mark them due for the
+    index.
 
-    Items on which `by` no longer has a claim are left out: its lease has run out, and another
-    process embeds them.
+    Items on which `by` no longer has a claim are left out: its lease has run out, and
+    another process embeds them.
     """
-    claimed = sa.select(outbox.c.item).where(outbox.c.task == EMBED, outbox.c.claimed_by == by)
-    own = set(connection.scalars(claimed.where(entries_of(layer, {p.item for p in pieces}))))
+    claimed = sa.select(outbox.c.item).where(
+        outbox.c.task == EMBED, outbox.c.claimed_by == by
+    )
+    own = set(
+        connection.scalars(claimed.where(entries_of(layer, {p.item for p in pieces})))
+    )
     pieces = [p for p in pieces if p.item in own]
     if not pieces:
         return
     rows = [
-        {"layer": layer, "item": p.item, "piece": p.piece, "start": p.start, "end": p.end}
+        {
+            "layer": layer,
+            "item": p.item,
+            "piece": p.piece,
+            "start": p.start,
+            "end": p.end,
+        }
         | {"vector": p.vector.astype(np.float32).tobytes()}
         for p in pieces
     ]
@@ -83,7 +106,9 @@ def store_vectors(connection: Connection, layer: str, pieces: Sequence[Piece], *
         _add_to_centroids(connection, pieces)
     items = sorted({p.item for p in pieces})
     embedded = {"task": INDEX, "claimed_until": 0.0, "attempts": 0}
-    connection.execute(sa.update(outbox).where(entries_of(layer, items)).values(**embedded))
+    connection.execute(
+        sa.update(outbox).where(entries_of(layer, items)).values(**embedded)
+    )
 
 
 def _add_to_centroids(connection: Connection, pieces: Sequence[Piece]) -> None:
@@ -104,7 +129,9 @@ def _add_to_centroids(connection: Connection, pieces: Sequence[Piece]) -> None:
 
 @dataclass(frozen=True)
 class VectorRows:
-    """Stored vectors: their numbers, the messages they belong to, spans, and the matrix."""
+    """Stored vectors: their numbers, the messages they belong to, spans, and the
+    matrix.
+    """
 
     ids: NDArray[np.int64]
     items: NDArray[np.int64]
@@ -121,7 +148,9 @@ class VectorRows:
 
 
 class Pieces(NamedTuple):
-    """The pieces of some messages as they compare with a query: items, spans and cosines."""
+    """The pieces of some messages as they compare with a query: items, spans and
+    cosines.
+    """
 
     items: NDArray[np.int64]
     spans: NDArray[np.int64]
@@ -130,20 +159,28 @@ class Pieces(NamedTuple):
 
 @dataclass(frozen=True)
 class Centroids:
-    """Mean vectors of some sessions, and the numbers of all that have vectors, in order."""
+    """Mean vectors of some sessions, and the numbers of all that have vectors, in
+    order.
+    """
 
     every: NDArray[np.int64]
     sessions: NDArray[np.int64]
     matrix: Matrix
     ages: NDArray[np.int64] | None = None
-    """Of sessions of several rooms: how many of the same room are not older; else by number."""
+    """Of sessions of several rooms: how many of the same room are not older; else by
+    number.
+    """
 
 
 _is_inactive = sa.and_(
     vectors.c.layer == RECORDS,
     vectors.c.item.in_(sa.select(records.c.n).where(records.c.status != ACTIVE)),
 )
-IN_CHROMA = sa.select(vectors.c.n, vectors.c.layer, vectors.c.item).where(~_is_inactive).subquery()
+IN_CHROMA = (
+    sa.select(vectors.c.n, vectors.c.layer, vectors.c.item)
+    .where(~_is_inactive)
+    .subquery()
+)
 """The vectors that belong into Chroma: those of all messages and of active records."""
 _is_waiting = sa.tuple_(IN_CHROMA.c.layer, IN_CHROMA.c.item).in_(
     sa.select(outbox.c.layer, outbox.c.item).where(outbox.c.task == INDEX)
@@ -162,17 +199,25 @@ _OF_LAYER = {
     layer: _ROWS.where(vectors.c.layer == layer).order_by(vectors.c.n)
     for layer in (MESSAGES, RECORDS)
 }
-_HAS_CENTROID = sa.select(sessions.c.n).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
-_CENTROIDS = sa.select(sessions).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
+_HAS_CENTROID = (
+    sa.select(sessions.c.n).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
+)
+_CENTROIDS = (
+    sa.select(sessions).where(sessions.c.vector_count > 0).order_by(sessions.c.n)
+)
 
 
 def vectors_by_id(connection: Connection, ids: Iterable[int]) -> VectorRows:
     """The vectors with these numbers; unknown numbers are left out."""
     ordered = _ROWS.order_by(vectors.c.n)
-    return vector_rows(list(rows_where_in(connection, ordered, vectors.c.n, sorted(ids))))
+    return vector_rows(
+        list(rows_where_in(connection, ordered, vectors.c.n, sorted(ids)))
+    )
 
 
-def vectors_of(connection: Connection, items: Iterable[int], layer: str = MESSAGES) -> VectorRows:
+def vectors_of(
+    connection: Connection, items: Iterable[int], layer: str = MESSAGES
+) -> VectorRows:
     """All vectors of these messages or records."""
     rows = rows_where_in(connection, _OF_LAYER[layer], vectors.c.item, sorted(items))
     return vector_rows(list(rows))
@@ -181,7 +226,9 @@ def vectors_of(connection: Connection, items: Iterable[int], layer: str = MESSAG
 def nearest_among(
     connection: Connection, layer: str, items: sa.Select[Any], vector: Matrix
 ) -> list[int]:
-    """The messages or records that a query selects, the nearest first, by exact comparison."""
+    """The messages or records that a query selects, the nearest first, by exact
+    comparison.
+    """
     own = sa.select(vectors.c.item, vectors.c.vector)
     rows = connection.execute(
         own.where(vectors.c.layer == layer, one_of(vectors.c.item, items))
@@ -194,7 +241,9 @@ def nearest_among(
 
 
 def newest_vector(connection: Connection) -> int:
-    """The number of the vector that was stored last; no more vectors than that are stored."""
+    """The number of the vector that was stored last; no more vectors than that are
+    stored.
+    """
     return connection.scalar(_NEWEST) or 0
 
 
@@ -214,7 +263,8 @@ def all_vectors(
 ) -> Iterator[VectorRows]:
     """Yield all vectors of a layer with greater numbers than `after`, in blocks.
 
-    Those of messages are most of all. An index by the layer would find all of them for each block.
+    Those of messages are most of all. An index by the layer would find all of them for
+    each block.
     """
     of_layer = vectors.c.layer.concat("") if layer == MESSAGES else vectors.c.layer
     query = _ROWS.where(of_layer == layer).order_by(vectors.c.n).limit(BLOCK)
@@ -238,10 +288,11 @@ def joined(blocks: Sequence[VectorRows], matrix: Matrix) -> VectorRows:
 
 
 def cosines(matrix: Matrix, vector: Matrix) -> Matrix:
-    """Of each row its cosine with this vector; that of a row does not depend on the others.
+    """Of each row its cosine with this vector; that of a row does not depend on the
+    others.
 
-    A product of matrices would be rounded in another way for another number of rows, and it takes
-    twice as long.
+    A product of matrices would be rounded in another way for another number of rows,
+    and it takes twice as long.
     """
     found: Matrix = np.einsum("ij,j->i", matrix, vector)
     return found
@@ -249,7 +300,9 @@ def cosines(matrix: Matrix, vector: Matrix) -> Matrix:
 
 def waiting_vectors(connection: Connection, layer: str = MESSAGES) -> VectorRows:
     """The vectors of a layer that are not yet in Chroma."""
-    return vector_rows(connection.execute(_WAITING.order_by(vectors.c.n), {"layer": layer}).all())
+    return vector_rows(
+        connection.execute(_WAITING.order_by(vectors.c.n), {"layer": layer}).all()
+    )
 
 
 def count_waiting_vectors(connection: Connection) -> int:
@@ -290,7 +343,9 @@ def centroids(connection: Connection, wanted: Iterable[int]) -> Centroids:
 
 def indexed_vector_ids(connection: Connection) -> dict[str, list[int]]:
     """The numbers of the vectors that Chroma should hold, by layer."""
-    held = connection.execute(sa.select(IN_CHROMA.c.layer, IN_CHROMA.c.n).where(~_is_waiting))
+    held = connection.execute(
+        sa.select(IN_CHROMA.c.layer, IN_CHROMA.c.n).where(~_is_waiting)
+    )
     by_layer: dict[str, list[int]] = {MESSAGES: [], RECORDS: []}
     for layer, n in held:
         by_layer[layer].append(n)

@@ -1,7 +1,9 @@
-"""Filters as conditions of SQL, for both engines, and which filter a connection reads under.
+"""Filters as conditions of SQL, for both engines, and which filter a connection reads
+under.
 
-A connection that was opened for a filter (`Services.within`) carries it, and every query whose rows
-are shown names its condition here. A record passes where all the messages that carry it do.
+A connection that was opened for a filter (`Services.within`) carries it, and every
+query whose rows are shown names its condition here. A record passes where all the
+messages that carry it do.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +29,9 @@ _V = message_values.c
 _COLUMNS = ("at", "role", "origin", "session_id")  # keys that are no rows of values
 _ABSENT: dict[str, Any] = {"text": "", "number": 0.0}
 _EACH: sa.ColumnElement[int] = sa.literal_column("0")
-"""As an offset: PostgreSQL then looks at each row, and does not join with all that match."""
+"""As an offset: PostgreSQL then looks at each row, and does not join with all that
+match.
+"""
 _COMPARED: dict[str, Any] = {
     "$eq": lambda column, values: column == values[0],
     "$ne": lambda column, values: column != values[0],
@@ -43,7 +47,13 @@ _COMPARED: dict[str, Any] = {
 def value_rows(message: int, values: Mapping[str, Value]) -> list[dict[str, Any]]:
     """The rows by which a message is found under a filter."""
     return [
-        {"message": message, "key": key, "type": kind, **_ABSENT, _column(kind): _stored(value)}
+        {
+            "message": message,
+            "key": key,
+            "type": kind,
+            **_ABSENT,
+            _column(kind): _stored(value),
+        }
         for key, value in values.items()
         for kind in [kind_of(value)]
     ]
@@ -63,17 +73,25 @@ def filter_of(connection: Connection) -> Filter | None:
     return where
 
 
-def within(connection: Connection, layer: str, number: Any) -> list[sa.ColumnElement[bool]]:
-    """The condition that a message or record of a column's number passes; none without a filter."""
+def within(
+    connection: Connection, layer: str, number: Any
+) -> list[sa.ColumnElement[bool]]:
+    """The condition that a message or record of a column's number passes; none without
+    a filter.
+    """
     where = filter_of(connection)
     return [] if where is None else conditions_of(where, layer, number)
 
 
-def conditions_of(where: Filter, layer: str, number: Any) -> list[sa.ColumnElement[bool]]:
+def conditions_of(
+    where: Filter, layer: str, number: Any
+) -> list[sa.ColumnElement[bool]]:
     """The same for a filter."""
     if layer == MESSAGES:
         own = messages.alias("own")
-        passing = sa.select(own.c.n).where(own.c.n == number, _matching(where, own, each=True))
+        passing = sa.select(own.c.n).where(
+            own.c.n == number, _matching(where, own, each=True)
+        )
         return [sa.exists(passing.offset(_EACH))]
     failing = _failing(where, each=True).where(_CARRIED.c.record == number)
     return [~sa.exists(failing.offset(_EACH))]
@@ -90,7 +108,9 @@ def _failing(where: Filter, *, each: bool) -> sa.Select[Any]:
 
 
 def passing(connection: Connection, layer: str, items: Iterable[int]) -> set[int]:
-    """Those of these messages or records that pass the filter; all of them without one."""
+    """Those of these messages or records that pass the filter; all of them
+    without one.
+    """
     if filter_of(connection) is None:
         return set(items)
     n = (messages if layer == MESSAGES else records).c.n
@@ -99,18 +119,24 @@ def passing(connection: Connection, layer: str, items: Iterable[int]) -> set[int
 
 
 def numbers_within(connection: Connection, layer: str) -> sa.Select[Any] | None:
-    """Selects all messages, or records that hold, that pass the filter; None without one."""
+    """Selects all messages, or records that hold, that pass the filter; None without
+    one.
+    """
     where = filter_of(connection)
     if where is None:
         return None
     if layer == MESSAGES:
         return messages_matching(where)
     r = records.alias("every").c
-    return sa.select(r.n).where(r.status == ACTIVE, r.n.not_in(_failing(where, each=False)))
+    return sa.select(r.n).where(
+        r.status == ACTIVE, r.n.not_in(_failing(where, each=False))
+    )
 
 
 def messages_matching(where: Filter, after: int = 0) -> sa.Select[Any]:
-    """Selects the messages that match a filter; `after` is for a few with greater numbers."""
+    """Selects the messages that match a filter; `after` is for a few with greater
+    numbers.
+    """
     if _is_of_value(where):
         return _having(where).where(_V.message > after)
     every = messages.alias("every")
@@ -132,22 +158,29 @@ def at_most(connection: Connection, meant: sa.Select[Any], most: int) -> bool:
 def _matching(where: Filter, of: Any, *, each: bool) -> sa.ColumnElement[bool]:
     """The condition that rows of the messages' table `of` match a filter.
 
-    With `each` a value is looked up for each row, which suits a few rows; else all that match are.
+    With `each` a value is looked up for each row, which suits a few rows; else all that
+    match are.
     """
     if isinstance(where, Group):
         conditions = [_matching(part, of, each=each) for part in where.parts]
         return sa.and_(*conditions) if where.every else sa.or_(*conditions)
     if where.key in _COLUMNS and where.key != "session_id":
-        return _compared(of.c[where.key], where, "time" if where.key == "at" else "text")
+        return _compared(
+            of.c[where.key], where, "time" if where.key == "at" else "text"
+        )
     if where.key == "session_id":
         named = _compared(sessions.c.session_id, where, "text")
-        of_session: sa.ColumnElement[bool] = of.c.session.in_(sa.select(sessions.c.n).where(named))
+        of_session: sa.ColumnElement[bool] = of.c.session.in_(
+            sa.select(sessions.c.n).where(named)
+        )
         return of_session
     return _of_value(where, of, each=each)
 
 
 def _is_of_value(where: Filter) -> TypeGuard[Comparison]:
-    """Whether it asks for a value of the messages' metadata: the rows that have it are enough."""
+    """Whether it asks for a value of the messages' metadata: the rows that have it are
+    enough.
+    """
     if not isinstance(where, Comparison):
         return False
     return where.key not in _COLUMNS and where.operator != "$exists"
@@ -181,6 +214,8 @@ def _compared(column: Any, where: Comparison, kind: str) -> sa.ColumnElement[boo
         return sa.true() if where.values[0] else sa.false()
     if kind_of(where.values[0]) != kind:
         return sa.false()
-    values = [float(one) if isinstance(one, bool | int) else one for one in where.values]
+    values = [
+        float(one) if isinstance(one, bool | int) else one for one in where.values
+    ]
     compared: sa.ColumnElement[bool] = _COMPARED[where.operator](column, values)
     return compared

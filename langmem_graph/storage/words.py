@@ -1,8 +1,8 @@
 """The words of a text as they are indexed and looked up, the same for both engines.
 
-Texts are split at spaces and punctuation, and English endings are taken off (Porter's algorithm).
-Chinese and Japanese words are not separated by spaces, so runs of their characters become
-overlapping pairs.
+Texts are split at spaces and punctuation, and English endings are taken off (Porter's
+algorithm). Chinese and Japanese words are not separated by spaces, so runs of their
+characters become overlapping pairs.
 """
 
 import math
@@ -26,20 +26,22 @@ _CJK_RUN = re.compile(
     "\U00020000-\U0003134f]+"
 )
 _STOP_WORDS = frozenset(
-    """a about above after again all also am an and any are as at be because been before being
-    below between both but by can could d did do does doing don down during each few for from
-    further get go got had has have having he her here hers him his how i if in into is it its
-    itself just ll m me might more most must my no nor not now of off on once one only or other
-    our out over own re s same she should so some such t than that the their them then there
-    these they this those through to too under until up us ve very was we were what when where
-    which while who whom whose why will with would you your yours
-    """.split()
+    """a about above after again all also am an and any are as at be because been
+    before being below between both but by can could d did do does doing don down
+    during each few for from further get go got had has have having he her here hers
+    him his how i if in into is it its itself just ll m me might more most must my
+    no nor not now of off on once one only or other our out over own re s same she
+    should so some such t than that the their them then there these they this those
+    through to too under until up us ve very was we were what when where which while
+    who whom whose why will with would you your yours""".split()
 )
 MAX_QUERY_TERMS = 48  # the first words of a long query are considered
-MAX_TERMS = 12  # terms looked up; with 8 recall is the same, with 4 lower (docs/ranking.md)
+# terms looked up; with 8 recall is the same, with 4 lower (docs/ranking.md)
+MAX_TERMS = 12
 COMMON_SHARE, COMMON_FLOOR = 0.2, 20  # a term in more messages than this is left out
 LEAST = 1e-6  # what a term counts that most rows have, as in FTS5
-LONGEST = 64  # characters of a word that count; PostgreSQL's index takes no very long ones
+# characters of a word that count; PostgreSQL's index takes no very long ones
+LONGEST = 64
 _stemmers = threading.local()  # a stemmer serves one thread at a time
 
 
@@ -49,7 +51,9 @@ def words_of_text(text: str) -> list[str]:
 
 
 def query_terms(query: str) -> list[str]:
-    """The query's distinct terms without stop words; all its terms if it has only stop words."""
+    """The query's distinct terms without stop words; all its terms if it has only stop
+    words.
+    """
     plain = list(_split(query, spaced=_only_pairs))
     telling = [word for word in plain if word not in _STOP_WORDS]
     return list(dict.fromkeys(map(_stem, telling or plain)))[:MAX_QUERY_TERMS]
@@ -60,7 +64,9 @@ def telling_terms(counts: dict[str, int], messages: int) -> list[str]:
 
     `counts` tells in how many of the messages each term occurs.
     """
-    known = sorted((term for term, count in counts.items() if count), key=counts.__getitem__)
+    known = sorted(
+        (term for term, count in counts.items() if count), key=counts.__getitem__
+    )
     common = max(COMMON_FLOOR, COMMON_SHARE * messages)
     rare = [term for term in known if counts[term] <= common]
     return (rare or known[:1])[:MAX_TERMS]
@@ -68,15 +74,21 @@ def telling_terms(counts: dict[str, int], messages: int) -> list[str]:
 
 @dataclass(frozen=True)
 class TermCounts:
-    """How many rows one full-text table has, or several together, and how many have each term."""
+    """How many rows one full-text table has, or several together, and how many have
+    each term.
+    """
 
     rows: int
     having: dict[str, int]
     pooled: bool = False
-    """Whether they are of several tables together, and not of the one that is searched."""
+    """Whether they are of several tables together, and not of the one that is
+    searched.
+    """
 
     def __add__(self, other: "TermCounts") -> "TermCounts":
-        having = {term: count + other.having[term] for term, count in self.having.items()}
+        having = {
+            term: count + other.having[term] for term, count in self.having.items()
+        }
         return TermCounts(self.rows + other.rows, having, pooled=True)
 
     def rarity(self, term: str) -> float:
@@ -86,7 +98,9 @@ class TermCounts:
 
 
 def is_prefix(term: str) -> bool:
-    """Whether a term also matches the words that begin with it: a single CJK character."""
+    """Whether a term also matches the words that begin with it: a single CJK
+    character.
+    """
     return len(term) == 1 and _CJK_RUN.fullmatch(term) is not None
 
 
@@ -111,7 +125,8 @@ def _pairs(run: Sequence[str]) -> str:
 
 @lru_cache(maxsize=10_000)
 def _letter(char: str) -> str:
-    """The character as it is indexed: without accent where it is a Latin letter, else a space.
+    """The character as it is indexed: without accent where it is a Latin letter, else a
+    space.
 
     Marks stay part of a word in scripts that write vowels with them.
     """

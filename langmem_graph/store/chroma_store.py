@@ -27,7 +27,12 @@ from langgraph.store.base import (
 
 from langmem_graph.async_methods import Closing
 from langmem_graph.embeddings.embedder import Embedder, load_embedder
-from langmem_graph.errors import ClosedMemoryError, InvalidInputError, LangMemGraphError, for_log
+from langmem_graph.errors import (
+    ClosedMemoryError,
+    InvalidInputError,
+    LangMemGraphError,
+    for_log,
+)
 from langmem_graph.retrieval.ranking import Vector
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.settings import Settings
@@ -48,16 +53,23 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def _embedder_of(embeddings: "Embeddings | str | None", index: IndexConfig | None) -> Embedder:
-    """The embedder that `embeddings` or `index["embed"]` names; MiniLM if neither does."""
+def _embedder_of(
+    embeddings: "Embeddings | str | None", index: IndexConfig | None
+) -> Embedder:
+    """The embedder that `embeddings` or `index["embed"]` names; MiniLM if
+    neither does.
+    """
     named: Any = (index or {}).get("embed")
     if named is not None and embeddings is not None:
-        raise InvalidInputError("Give the embedder once: as embeddings or as index['embed'].")
+        raise InvalidInputError(
+            "Give the embedder once: as embeddings or as index['embed']."
+        )
     if named is not None and not isinstance(named, str):
         named = ensure_embeddings(named)
     if hasattr(named, "afunc") and not hasattr(named, "func"):
         raise InvalidInputError(
-            "index['embed'] is an async function; the store embeds in worker threads. Give a "
+            "index['embed'] is an async function; the store embeds in worker threads. "
+            "Give a "
             "synchronous function or a LangChain Embeddings object."
         )
     embedder = load_embedder(named if embeddings is None else embeddings)
@@ -66,7 +78,8 @@ def _embedder_of(embeddings: "Embeddings | str | None", index: IndexConfig | Non
 
 
 class ChromaStore(Closing, BaseStore):
-    """A LangGraph store that keeps items in SQLite and searches them by meaning and by words.
+    """A LangGraph store that keeps items in SQLite and searches them by meaning and by
+    words.
 
     Examples:
         ```python
@@ -77,15 +90,19 @@ class ChromaStore(Closing, BaseStore):
         ```
 
     Args:
-        path: the directory, created if missing. A `Memory` of this process may use the same one.
-        chroma: None keeps the vectors in the directory. A URL such as `http://localhost:8000`, or
-            a Chroma client, uses that server; then several processes may share the directory.
-        embeddings: None is MiniLM on this machine (English). A LangChain `Embeddings` object, or a
-            name that `init_embeddings` takes, uses that one.
-        index: LangGraph's index configuration: `fields` are the paths that are indexed (default
-            `["$"]`, the whole value), `embed` may stand in for `embeddings`, `dims` is checked.
-        ttl: LangGraph's configuration of times to live: `default_ttl` (minutes), `omit_expired`,
-            `refresh_on_read`, and `sweep_interval_minutes` for `start_ttl_sweeper`.
+        path: the directory, created if missing. A `Memory` of this process may use the
+            same one.
+        chroma: None keeps the vectors in the directory. A URL such as
+            `http://localhost:8000`, or a Chroma client, uses that server; then several
+            processes may share the directory.
+        embeddings: None is MiniLM on this machine (English). A LangChain `Embeddings`
+            object, or a name that `init_embeddings` takes, uses that one.
+        index: LangGraph's index configuration: `fields` are the paths that are indexed
+            (default `["$"]`, the whole value), `embed` may stand in for `embeddings`,
+            `dims` is checked.
+        ttl: LangGraph's configuration of times to live: `default_ttl` (minutes),
+            `omit_expired`, `refresh_on_read`, and `sweep_interval_minutes` for
+            `start_ttl_sweeper`.
         settings: depths, batch sizes and ranking, see `Settings`.
 
     Raises:
@@ -108,7 +125,8 @@ class ChromaStore(Closing, BaseStore):
     ) -> None:
         if is_database(path):  # which would be taken for the name of a directory
             text = (
-                "ChromaStore needs a directory; in a database use LangGraph's AsyncPostgresStore."
+                "ChromaStore needs a directory; in a database use LangGraph's "
+                "AsyncPostgresStore."
             )
             raise InvalidInputError(text)
         self._settings = settings or Settings()
@@ -141,10 +159,12 @@ class ChromaStore(Closing, BaseStore):
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Open the store that the environment names; for `store.path` in a langgraph.json.
+        """Open the store that the environment names; for `store.path` in a
+        langgraph.json.
 
-        `LANGMEM_GRAPH_DIR` is the directory (default `./memory`), `LANGMEM_GRAPH_CHROMA` the URL of
-        a Chroma server, `LANGMEM_GRAPH_EMBEDDINGS` the embedder's name.
+        `LANGMEM_GRAPH_DIR` is the directory (default `./memory`),
+        `LANGMEM_GRAPH_CHROMA` the URL of a Chroma server, `LANGMEM_GRAPH_EMBEDDINGS`
+        the embedder's name.
         """
         return cls(
             os.environ.get("LANGMEM_GRAPH_DIR") or "memory",
@@ -154,7 +174,8 @@ class ChromaStore(Closing, BaseStore):
 
     @uninterrupted
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations together: reads see the state before the batch, then all puts commit.
+        """Run operations together: reads see the state before the batch, then all puts
+        commit.
 
         Raises:
             InvalidInputError: one of them cannot be done; then none of them was.
@@ -164,14 +185,19 @@ class ChromaStore(Closing, BaseStore):
         return call.done.result()
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Async twin of `batch`, in a worker thread; calls that wait together share one."""
+        """Async twin of `batch`, in a worker thread; calls that wait together share
+        one.
+        """
         call, folder = Call(list(ops)), str(self._folder.folder)
-        if any(getattr(op, "query", None) for op in call.ops):  # embedding it may take long
+        # embedding it may take long
+        if any(getattr(op, "query", None) for op in call.ops):
             return await in_thread_of(folder, partial(self.batch, call.ops))
         # What only reads does not wait for a writer that is slow.
         kind = "writing" if any(isinstance(op, PutOp) for op in call.ops) else "reading"
         self._waiting[kind].append(call)
-        await in_thread_of(f"{folder} {kind}", partial(self._run_waiting, self._waiting[kind]))
+        await in_thread_of(
+            f"{folder} {kind}", partial(self._run_waiting, self._waiting[kind])
+        )
         return await asyncio.wrap_future(call.done)
 
     def _run_waiting(self, kept: deque[Call]) -> None:
@@ -201,7 +227,9 @@ class ChromaStore(Closing, BaseStore):
     @contextmanager
     def _inside(self) -> Iterator[None]:
         if self._closed:
-            raise ClosedMemoryError("This store is closed. Open it again: ChromaStore(path).")
+            raise ClosedMemoryError(
+                "This store is closed. Open it again: ChromaStore(path)."
+            )
         with self._folder.inside():
             yield
 
@@ -225,18 +253,23 @@ class ChromaStore(Closing, BaseStore):
             if not call.puts:
                 call.done.set_result(call.results)
 
-    def _answer(self, reading: Reading, op: Read, vectors: dict[str, Vector | None]) -> Any:
+    def _answer(
+        self, reading: Reading, op: Read, vectors: dict[str, Vector | None]
+    ) -> Any:
         if isinstance(op, GetOp):
             return reading.get(op)
         if isinstance(op, ListNamespacesOp):
             return reading.namespaces(op)
         if not op.query:
             return reading.newest(op)
-        return Search(reading, self._folder, self._settings, op, vectors[op.query]).run()
+        return Search(
+            reading, self._folder, self._settings, op, vectors[op.query]
+        ).run()
 
     @uninterrupted
     def rebuild(self, *, reembed: bool = False) -> None:
-        """Fill a new vector index from the ledger, and remove deleted words from the files.
+        """Fill a new vector index from the ledger, and remove deleted words from the
+        files.
 
         Args:
             reembed: embed everything anew, after a change of the embedder.
@@ -255,7 +288,9 @@ class ChromaStore(Closing, BaseStore):
         await in_thread(self.rebuild, reembed=reembed)
 
     def sweep_ttl(self) -> int:
-        """Delete the items whose time to live has passed, and return how many there were."""
+        """Delete the items whose time to live has passed, and return how many there
+        were.
+        """
         with self._inside(), self._folder.working:
             with self._folder.database.write_transaction() as connection:
                 swept = items.sweep(connection)
@@ -267,15 +302,22 @@ class ChromaStore(Closing, BaseStore):
         """Async twin of `sweep_ttl`."""
         return await in_thread(self.sweep_ttl)
 
-    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
-        """Sweep at intervals (5 minutes, if nothing else is configured), in a thread of its own.
+    def start_ttl_sweeper(
+        self, sweep_interval_minutes: float | None = None
+    ) -> Future[None]:
+        """Sweep at intervals (5 minutes, if nothing else is configured), in a thread of
+        its own.
 
         Returns:
-            A future that is done when the sweeping is stopped, or was not started as there is no
-            `ttl` configuration. Cancelling it stops the sweeping.
+            A future that is done when the sweeping is stopped, or was not started as
+            there is no `ttl` configuration. Cancelling it stops the sweeping.
         """
         if self.ttl_config is not None and self._swept.done():
-            minutes = sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or 5
+            minutes = (
+                sweep_interval_minutes
+                or self.ttl_config.get("sweep_interval_minutes")
+                or 5
+            )
             self._swept = Future()
             given = (self._swept, minutes * 60)
             self._sweeper = Thread(target=self._sweep_until, args=given, daemon=True)
@@ -292,7 +334,9 @@ class ChromaStore(Closing, BaseStore):
                 _log.warning("%s", error)
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
-        """Stop sweeping; returns whether a sweep that is running ended within so many seconds."""
+        """Stop sweeping; returns whether a sweep that is running ended within so many
+        seconds.
+        """
         if not self._swept.done():
             self._swept.set_result(None)
             self._sweeper.join(timeout)
@@ -300,7 +344,9 @@ class ChromaStore(Closing, BaseStore):
 
     @uninterrupted
     def close(self) -> None:
-        """Finish due work and release all files and the lock. It may be called twice."""
+        """Finish due work and release all files and the lock. It may be called
+        twice.
+        """
         if self._closed:
             return
         self.stop_ttl_sweeper()

@@ -34,10 +34,14 @@ items = sa.Table(
     sa.Column("expires_at", sa.DateTime),
     sa.UniqueConstraint("namespace", "key"),
     sa.Index("items_by_time", "updated_at", "n"),
-    sa.Index("items_by_expiry", "expires_at", sqlite_where=sa.text("expires_at IS NOT NULL")),
+    sa.Index(
+        "items_by_expiry", "expires_at", sqlite_where=sa.text("expires_at IS NOT NULL")
+    ),
     sqlite_autoincrement=True,
 )
-"""The items. `namespace` is the labels joined by dots, which no label contains; times are UTC."""
+"""The items. `namespace` is the labels joined by dots, which no label contains; times
+are UTC.
+"""
 
 texts = sa.Table(
     "texts",
@@ -70,7 +74,9 @@ unembedded = sa.Table(
 )
 """Texts that have no vectors yet."""
 
-unindexed = sa.Table("unindexed", _tables, sa.Column("vector", sa.Integer, primary_key=True))
+unindexed = sa.Table(
+    "unindexed", _tables, sa.Column("vector", sa.Integer, primary_key=True)
+)
 """Numbers of vectors, stored or deleted, that Chroma has yet to add or delete."""
 
 TEXT_WORDS = WordTable("text_words", 3)
@@ -84,14 +90,23 @@ _DROPPED: Sequence[sa.Executable] = (
     sa.insert(unindexed).prefix_with("OR IGNORE").from_select(["vector"], _gone),
     sa.delete(vectors).where(vectors.c.text.in_(_texts_of)),
     sa.delete(unembedded).where(unembedded.c.text.in_(_texts_of)),
-    sa.text("DELETE FROM text_words WHERE rowid IN (SELECT n FROM texts WHERE item = :number)"),
+    sa.text(
+        "DELETE FROM text_words WHERE rowid IN (SELECT n FROM texts WHERE item = "
+        ":number)"
+    ),
     sa.delete(texts).where(texts.c.item == _number),
 )
-_DUE = sa.select(unembedded.c.text).where(unembedded.c.failures < sa.bindparam("failures"))
-_NOT_INDEXED = sa.text("INSERT INTO unindexed SELECT n FROM vectors WHERE text = :number")
+_DUE = sa.select(unembedded.c.text).where(
+    unembedded.c.failures < sa.bindparam("failures")
+)
+_NOT_INDEXED = sa.text(
+    "INSERT INTO unindexed SELECT n FROM vectors WHERE text = :number"
+)
 _NOT_DUE = sa.text("DELETE FROM unembedded WHERE text = :number")
 _FAILED = sa.text(
-    "INSERT INTO unembedded VALUES (:number, 1) ON CONFLICT DO UPDATE SET failures = failures + 1"
+    "INSERT INTO unembedded VALUES (:number, 1) ON CONFLICT DO UPDATE SET "
+    "failures = "
+    "failures + 1"
 )
 _whole_item = (sa.literal(0).label("start"), sa.literal(0).label("end"))
 _with_item = sa.select(vectors.c.n, texts.c.item, vectors.c.vector, *_whole_item).join(
@@ -126,7 +141,9 @@ MIGRATIONS: tables_and_migrations.Steps = [_create, _add_expiry, _index_words_an
 def store_vectors(
     connection: sa.Connection, numbered: Mapping[int, str], made: Made, *, by: str
 ) -> None:
-    """Store the vectors of these texts that an embedder made; count a failure for the others."""
+    """Store the vectors of these texts that an embedder made; count a failure for the
+    others.
+    """
     vectors_of = {n: made[text] for n, text in numbered.items() if text in made}
     try:
         if sizes := [vector.size for some in vectors_of.values() for vector in some]:
@@ -147,26 +164,38 @@ def store_vectors(
         connection.execute(_FAILED, failed)
 
 
-def drop_texts(connection: sa.Connection, items: Iterable[int], *more: sa.Delete) -> None:
-    """Delete the texts of these items, their words and their vectors, and what `more` deletes."""
+def drop_texts(
+    connection: sa.Connection, items: Iterable[int], *more: sa.Delete
+) -> None:
+    """Delete the texts of these items, their words and their vectors, and what `more`
+    deletes.
+    """
     rows = [{"number": n} for n in items]
     for statement in (*_DROPPED, *more):
         connection.execute(statement, rows)
 
 
 def due_texts(connection: sa.Connection, max_failures: int | None = None) -> list[int]:
-    """Texts without vectors, oldest first; those that failed `max_failures` times are left out."""
+    """Texts without vectors, oldest first; those that failed `max_failures` times are
+    left out.
+    """
     return list(connection.scalars(_DUE, {"failures": max_failures or sys.maxsize}))
 
 
 def read_texts(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, str]:
     """Those of these texts that still exist and are still due."""
-    due = sa.select(texts.c.n, texts.c.text).join(unembedded, unembedded.c.text == texts.c.n)
-    return {row.n: row.text for row in connection.execute(due.where(texts.c.n.in_(numbers)))}
+    due = sa.select(texts.c.n, texts.c.text).join(
+        unembedded, unembedded.c.text == texts.c.n
+    )
+    return {
+        row.n: row.text for row in connection.execute(due.where(texts.c.n.in_(numbers)))
+    }
 
 
 def forget_vectors(connection: sa.Connection) -> None:
-    """Delete all vectors and mark every text as due for embedding, for a change of embedder."""
+    """Delete all vectors and mark every text as due for embedding, for a change of
+    embedder.
+    """
     connection.execute(sa.delete(vectors))
     connection.execute(sa.delete(unembedded))
     every = sa.select(texts.c.n, sa.literal(0))
@@ -177,7 +206,9 @@ def forget_vectors(connection: sa.Connection) -> None:
 def index_everything_again(connection: sa.Connection) -> None:
     """Mark every stored vector, and nothing else, as due for an empty index."""
     connection.execute(sa.delete(unindexed))
-    connection.execute(sa.insert(unindexed).from_select(["vector"], sa.select(vectors.c.n)))
+    connection.execute(
+        sa.insert(unindexed).from_select(["vector"], sa.select(vectors.c.n))
+    )
 
 
 def count(connection: sa.Connection, table: sa.Table) -> int:
@@ -188,7 +219,11 @@ def count(connection: sa.Connection, table: sa.Table) -> int:
 def count_indexed(connection: sa.Connection) -> int:
     """How many vectors Chroma should hold at least."""
     waiting = sa.select(unindexed.c.vector)
-    held = sa.select(sa.func.count()).select_from(vectors).where(vectors.c.n.not_in(waiting))
+    held = (
+        sa.select(sa.func.count())
+        .select_from(vectors)
+        .where(vectors.c.n.not_in(waiting))
+    )
     return connection.scalar(held) or 0
 
 
@@ -203,8 +238,12 @@ def by_number(connection: sa.Connection, numbers: Sequence[int]) -> VectorRows:
     return _rows(connection, vectors.c.n.in_(numbers))
 
 
-def settle(connection: sa.Connection, there: Sequence[int], gone: Sequence[int]) -> None:
-    """Remove the marks of vectors that were added or deleted, unless replaced meanwhile."""
+def settle(
+    connection: sa.Connection, there: Sequence[int], gone: Sequence[int]
+) -> None:
+    """Remove the marks of vectors that were added or deleted, unless replaced
+    meanwhile.
+    """
     stored = sa.select(vectors.c.n).where(vectors.c.n.in_(there))
     done = unindexed.c.vector.in_(stored) | unindexed.c.vector.in_(gone)
     connection.execute(sa.delete(unindexed).where(done))

@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from langgraph.store.base import GetOp, Item, ListNamespacesOp, SearchItem, SearchOp, TTLConfig
+from langgraph.store.base import (
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+)
 from sqlalchemy import Connection
 
 from langmem_graph.errors import IndexUnavailableError
@@ -42,18 +49,22 @@ from langmem_graph.store.operations import (
 from langmem_graph.store.shared_folder import LAYER, SharedFolder
 
 _log = logging.getLogger(__name__)
-_WEIGHTS = {"dense": 0.5, "words": 0.5}  # the proportion of messages and records; at most 1 in all
+# the proportion of messages and records; at most 1 in all
+_WEIGHTS = {"dense": 0.5, "words": 0.5}
 _SMALL = 2_000  # items; comparing all of them takes milliseconds and misses none
 _LARGEST = 2**63 - 1  # SQLite's largest integer, and the greatest length in Python
 _NEWEST_FIRST = (items.c.updated_at.desc(), items.c.n.desc())
 
-_named = (items.c.namespace == sa.bindparam("namespace")) & (items.c.key == sa.bindparam("key"))
+_named = (items.c.namespace == sa.bindparam("namespace")) & (
+    items.c.key == sa.bindparam("key")
+)
 _numbered = items.c.n == sa.bindparam("number")
 _NAMED, _NUMBER = sa.select(items).where(_named), sa.select(items.c.n).where(_named)
 _TEXTS = sa.select(texts.c.text).join(items).where(_named).order_by(texts.c.n)
 _NEW, _NEW_TEXT = (sa.insert(table).returning(table.c.n) for table in (items, texts))
 _CHANGED = sa.update(items).where(_numbered)
-REFRESHED = _CHANGED.where(items.c.ttl.is_not(None)).values(  # it may be put anew meanwhile
+# it may be put anew meanwhile
+REFRESHED = _CHANGED.where(items.c.ttl.is_not(None)).values(
     expires_at=sa.func.strftime(  # as SQLAlchemy writes times
         "%Y-%m-%d %H:%M:%f000", "now", sa.func.printf("%f minutes", items.c.ttl)
     )
@@ -62,17 +73,25 @@ _DELETED = sa.delete(items).where(_numbered)
 
 
 def _texts_of(connection: Connection, put: Put) -> tuple[str, ...]:
-    return tuple(connection.scalars(_TEXTS, {"namespace": put.namespace, "key": put.key}))
+    return tuple(
+        connection.scalars(_TEXTS, {"namespace": put.namespace, "key": put.key})
+    )
 
 
 def new_texts(connection: Connection, puts: Iterable[Put]) -> list[str]:
     """The distinct texts that have to be embedded for these puts."""
-    new = (put.texts for put in puts if put.texts and put.texts != _texts_of(connection, put))
+    new = (
+        put.texts
+        for put in puts
+        if put.texts and put.texts != _texts_of(connection, put)
+    )
     return list(dict.fromkeys(chain.from_iterable(new)))
 
 
 def write(connection: Connection, puts: Iterable[Put], made: Made, *, by: str) -> None:
-    """Store and delete items; texts of which an embedder made no vectors become due for it."""
+    """Store and delete items; texts of which an embedder made no vectors become due for
+    it.
+    """
     now = record_writes.now()
     added: dict[int, str] = {}
     for put in puts:
@@ -86,10 +105,19 @@ def write(connection: Connection, puts: Iterable[Put], made: Made, *, by: str) -
     item_tables.store_vectors(connection, added, made, by=by)
 
 
-def _store(connection: Connection, put: Put, number: int | None, now: datetime) -> dict[int, str]:
-    """Insert or replace an item, and return its new texts; those that stay keep their vectors."""
+def _store(
+    connection: Connection, put: Put, number: int | None, now: datetime
+) -> dict[int, str]:
+    """Insert or replace an item, and return its new texts; those that stay keep their
+    vectors.
+    """
     expires_at = None if put.ttl is None else now + timedelta(minutes=put.ttl)
-    fields = {"value": put.value, "updated_at": now, "ttl": put.ttl, "expires_at": expires_at}
+    fields = {
+        "value": put.value,
+        "updated_at": now,
+        "ttl": put.ttl,
+        "expires_at": expires_at,
+    }
     if number is None:
         fields |= {"namespace": put.namespace, "key": put.key, "created_at": now}
         number = connection.scalars(_NEW, fields).one()
@@ -103,7 +131,9 @@ def _store(connection: Connection, put: Put, number: int | None, now: datetime) 
 
 
 def sweep(connection: Connection) -> int:
-    """Delete the items whose time to live has passed, and return how many there were."""
+    """Delete the items whose time to live has passed, and return how many there
+    were.
+    """
     expired = sa.select(items.c.n).where(items.c.expires_at <= record_writes.now())
     if numbers := list(connection.scalars(expired)):
         item_tables.drop_texts(connection, numbers, _DELETED)
@@ -111,7 +141,9 @@ def sweep(connection: Connection) -> int:
 
 
 class Reading:
-    """Reads items in one transaction, without those that have expired if `ttl` says so."""
+    """Reads items in one transaction, without those that have expired if `ttl`
+    says so.
+    """
 
     def __init__(self, connection: Connection, ttl: TTLConfig | None) -> None:
         self.connection = connection
@@ -123,19 +155,29 @@ class Reading:
         """The item with exactly this namespace and key."""
         named = {"namespace": as_text(op.namespace), "key": str(op.key)}
         row = self.connection.execute(_NAMED, named).one_or_none()
-        if row is None or (self._now and row.expires_at and row.expires_at <= self._now):
+        if row is None or (
+            self._now and row.expires_at and row.expires_at <= self._now
+        ):
             return None
         return Item(**self._fields(row, op))
 
     def namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         """The namespaces that hold items and meet the operation's conditions."""
-        stored = sa.select(items.c.namespace).where(self.under(known_beginning(op))).distinct()
+        stored = (
+            sa.select(items.c.namespace)
+            .where(self.under(known_beginning(op)))
+            .distinct()
+        )
         return listed(op, [as_labels(name) for name in self.connection.scalars(stored)])
 
     def newest(self, op: SearchOp) -> list[SearchItem]:
         """A search without a query: the items put last come first."""
         start, stop = (min(n, _LARGEST) for n in (op.offset, op.offset + op.limit))
-        query = sa.select(items).where(self.under(op.namespace_prefix)).order_by(*_NEWEST_FIRST)
+        query = (
+            sa.select(items)
+            .where(self.under(op.namespace_prefix))
+            .order_by(*_NEWEST_FIRST)
+        )
         if not op.filter:
             query = query.limit(stop - start).offset(start)
         with self.connection.execute(query.execution_options(yield_per=500)) as rows:
@@ -150,13 +192,16 @@ class Reading:
         found = rows_where_in(self.connection, sa.select(items), items.c.n, numbers)
         rows = {row.n: row for row in found}
         both = zip(numbers, scores, strict=True)
-        return [SearchItem(**self._fields(rows[n], op), score=score) for n, score in both]
+        return [
+            SearchItem(**self._fields(rows[n], op), score=score) for n, score in both
+        ]
 
     def under(self, prefix: Sequence[str]) -> sa.ColumnElement[bool]:
         """Selects the items in a namespace and below it.
 
-        It compares with a range, since LIKE has wildcards and ignores case: every text that begins
-        with `a.b.` sorts after `a.b.` and before `a.b/`, as the slash follows the dot.
+        It compares with a range, since LIKE has wildcards and ignores case: every text
+        that begins with `a.b.` sorts after `a.b.` and before `a.b/`, as the slash
+        follows the dot.
         """
         name, column, ends = as_text(prefix), items.c.namespace, items.c.expires_at
         below = (column == name) | ((column > f"{name}.") & (column < f"{name}/"))
@@ -187,7 +232,9 @@ class Search:
     """Of the query; None if the embedder failed."""
 
     def run(self) -> list[SearchItem]:
-        """The best items of the page; those that cannot be scored come last, without a score."""
+        """The best items of the page; those that cannot be scored come last, without a
+        score.
+        """
         words = self._by_words()
         candidates = self._candidates(words)
         dense = self._cosines(candidates)
@@ -197,7 +244,9 @@ class Search:
         ranked = [(scored[i], float(scores[i])) for i in best_places(scores)]
         ranked += [(n, None) for n in candidates if n not in dense and n not in words]
         page = ranked[self.op.offset : self._wanted]
-        return self.reading.scored(self.op, [n for n, _ in page], [score for _, score in page])
+        return self.reading.scored(
+            self.op, [n for n, _ in page], [score for _, score in page]
+        )
 
     @property
     def _under(self) -> sa.ColumnElement[bool]:
@@ -208,7 +257,9 @@ class Search:
         return self.op.offset + self.op.limit
 
     def _by_words(self) -> dict[int, float]:
-        """Items that contain a term of the query, each with the BM25 score of its best text."""
+        """Items that contain a term of the query, each with the BM25 score of its best
+        text.
+        """
         if self.settings.ranking.method == "dense":
             return {}
         connection = self.reading.connection
@@ -231,14 +282,18 @@ class Search:
         return best
 
     def _candidates(self, words: dict[int, float]) -> list[int]:
-        """All fitting items of a small namespace; of a large one, those that search finds.
+        """All fitting items of a small namespace; of a large one, those that search
+        finds.
 
-        Chroma does not know namespaces. If most of the nearest items that it finds lie in other
-        namespaces, all fitting items are compared.
+        Chroma does not know namespaces. If most of the nearest items that it finds lie
+        in other namespaces, all fitting items are compared.
         """
         depth = self.settings.ranking.dense_candidates
         some = sa.select(items.c.n).where(self._under).limit(_SMALL)
-        if self._wanted <= depth and len(self.reading.connection.execute(some).all()) == _SMALL:
+        if (
+            self._wanted <= depth
+            and len(self.reading.connection.execute(some).all()) == _SMALL
+        ):
             near = self._near(depth)
             if near is not None:
                 fitting = self._matching(near)
@@ -258,7 +313,9 @@ class Search:
         return [row.n for row in rows if passes(json.loads(row.value), self.op.filter)]
 
     def _near(self, depth: int) -> set[int] | None:
-        """Items with the nearest vectors, of all namespaces; None without a vector or index."""
+        """Items with the nearest vectors, of all namespaces; None without a vector or
+        index.
+        """
         if self.vector is None:
             return None
         try:
@@ -266,22 +323,35 @@ class Search:
         except IndexUnavailableError as error:
             _log.warning("%s", error)
             return None
-        waiting = nearest([item_tables.waiting(self.reading.connection)], self.vector, depth)
-        return item_tables.items_of(self.reading.connection, nearest_indexed) | set(waiting)
+        waiting = nearest(
+            [item_tables.waiting(self.reading.connection)], self.vector, depth
+        )
+        return item_tables.items_of(self.reading.connection, nearest_indexed) | set(
+            waiting
+        )
 
     def _cosines(self, candidates: Sequence[int]) -> dict[int, float]:
-        """The best cosine among each item's texts; items without vectors are left out."""
+        """The best cosine among each item's texts; items without vectors are
+        left out.
+        """
         if self.vector is None or self.settings.ranking.method == "words":
             return {}
-        return best_cosines(item_tables.of_items(self.reading.connection, candidates), self.vector)
+        return best_cosines(
+            item_tables.of_items(self.reading.connection, candidates), self.vector
+        )
 
     def _scores(
         self, scored: Sequence[int], dense: dict[int, float], words: dict[int, float]
     ) -> Scores:
         both = {"dense": dense, "words": words}
-        signals = {k: np.array([found.get(n, 0.0) for n in scored]) for k, found in both.items()}
+        signals = {
+            k: np.array([found.get(n, 0.0) for n in scored])
+            for k, found in both.items()
+        }
         if self.settings.ranking.method == "rrf":
-            return reciprocal_rank_fusion(list(signals.values()), self.settings.ranking.rrf_k)
+            return reciprocal_rank_fusion(
+                list(signals.values()), self.settings.ranking.rrf_k
+            )
         signals["words"] = share_of_best(signals["words"])
         if self.settings.ranking.method != "hybrid":
             return signals[self.settings.ranking.method]

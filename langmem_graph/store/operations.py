@@ -1,4 +1,6 @@
-"""A call's store operations, checked as a whole before any is carried out; namespaces, filters."""
+"""A call's store operations, checked as a whole before any is carried out; namespaces,
+filters.
+"""
 
 import json
 import operator
@@ -24,14 +26,21 @@ from langmem_graph.errors import InvalidInputError
 
 Namespace = tuple[str, ...]
 Read = GetOp | SearchOp | ListNamespacesOp
-_ORDER = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
+_ORDER = {
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
 _OPERATORS = ("$eq", "$ne", *_ORDER)
 _LONGEST = 10**9  # minutes: 1,900 years, so that the end is a date
 
 
 @dataclass(frozen=True)
 class Put:
-    """One item to store, with its value as JSON and its indexed texts; None deletes the item."""
+    """One item to store, with its value as JSON and its indexed texts; None deletes the
+    item.
+    """
 
     namespace: str
     key: str
@@ -43,7 +52,9 @@ class Put:
 
 @dataclass(eq=False)
 class Call:
-    """The operations of one caller, and the future that gets their results or their error."""
+    """The operations of one caller, and the future that gets their results or their
+    error.
+    """
 
     ops: Sequence[Op]
     done: Future[list[Result]] = field(default_factory=Future)
@@ -78,9 +89,12 @@ def _check_read(op: Op) -> None:
         return
     if not isinstance(op, (SearchOp, ListNamespacesOp)):
         raise InvalidInputError(f"Unknown operation: {type(op).__name__}.")
-    if not all(isinstance(number, int) and number >= 0 for number in (op.limit, op.offset)):
+    if not all(
+        isinstance(number, int) and number >= 0 for number in (op.limit, op.offset)
+    ):
         raise InvalidInputError(
-            f"limit and offset are whole numbers from 0 on, not {op.limit!r}, {op.offset!r}."
+            f"limit and offset are whole numbers from 0 on, not {op.limit!r}, "
+            f"{op.offset!r}."
         )
     if isinstance(op, SearchOp):
         _check_encodable(as_text(op.namespace_prefix))
@@ -89,14 +103,20 @@ def _check_read(op: Op) -> None:
     for condition in op.match_conditions or ():
         if condition.match_type not in ("prefix", "suffix"):
             raise InvalidInputError(
-                f"match_type must be 'prefix' or 'suffix', not {condition.match_type!r}."
+                "match_type must be 'prefix' or 'suffix', not "
+                f"{condition.match_type!r}."
             )
 
 
 def _check_labels(op: Op) -> None:
-    """Raise LangGraph's error for a namespace that is a text: each letter would be a label."""
+    """Raise LangGraph's error for a namespace that is a text: each letter would be a
+    label.
+    """
     named = [getattr(op, name, None) for name in ("namespace", "namespace_prefix")]
-    for path in [*named, *(one.path for one in getattr(op, "match_conditions", None) or ())]:
+    for path in [
+        *named,
+        *(one.path for one in getattr(op, "match_conditions", None) or ()),
+    ]:
         if isinstance(path, str):
             raise InvalidNamespaceError(
                 f"A namespace is a tuple of labels: {(path,)!r}, not {path!r}."
@@ -116,14 +136,24 @@ def _check_encodable(*texts: str) -> None:
 def _checked_put(op: PutOp, fields: Sequence[str]) -> Put:
     if not op.namespace:
         raise InvalidNamespaceError("Namespace cannot be empty.")
-    if op.ttl is not None and not (isinstance(op.ttl, (int, float)) and abs(op.ttl) <= _LONGEST):
-        raise InvalidInputError(f"ttl is a number of minutes up to {_LONGEST:,}, not {op.ttl!r}.")
+    if op.ttl is not None and not (
+        isinstance(op.ttl, (int, float)) and abs(op.ttl) <= _LONGEST
+    ):
+        raise InvalidInputError(
+            f"ttl is a number of minutes up to {_LONGEST:,}, not {op.ttl!r}."
+        )
     namespace, key = as_text(op.namespace), str(op.key)
     _check_encodable(namespace, key)
     if op.value is None:
         return Put(namespace, key, None, ())
     value = _as_json(op.value, key)
-    paths = () if op.index is False else fields if op.index is None else check_paths(op.index)
+    paths = (
+        ()
+        if op.index is False
+        else fields
+        if op.index is None
+        else check_paths(op.index)
+    )
     return Put(namespace, key, value, _texts(json.loads(value), paths), op.ttl)
 
 
@@ -137,13 +167,17 @@ def _as_json(value: Any, key: str) -> str:
         return written.encode().decode()  # lone surrogates are refused
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
-            f"The value of {key!r} cannot be written as JSON: {error}. Nothing of this call was "
-            "stored. Give a dict of texts, finite numbers, booleans, None, lists and dicts."
+            f"The value of {key!r} cannot be written as JSON: {error}. Nothing of "
+            "this call was "
+            "stored. Give a dict of texts, finite numbers, booleans, None, lists and "
+            "dicts."
         ) from error
 
 
 def _unnamed(value: Any) -> Iterator[str]:
-    """Yield the keys that are no texts; JSON would write `1` and `"1"` as the same key."""
+    """Yield the keys that are no texts; JSON would write `1` and `"1"` as the
+    same key.
+    """
     if isinstance(value, dict):
         yield from (repr(name) for name in value if not isinstance(name, str))
     parts = value.values() if isinstance(value, dict) else value
@@ -153,19 +187,27 @@ def _unnamed(value: Any) -> Iterator[str]:
 
 def check_paths(paths: Any) -> Sequence[str]:
     """The paths, or an `InvalidInputError` where they are no list of texts."""
-    if isinstance(paths, (list, tuple)) and all(isinstance(path, str) for path in paths):
+    if isinstance(paths, (list, tuple)) and all(
+        isinstance(path, str) for path in paths
+    ):
         return paths
-    raise InvalidInputError(f"Indexed paths are a list such as ['text'], not {paths!r}.")
+    raise InvalidInputError(
+        f"Indexed paths are a list such as ['text'], not {paths!r}."
+    )
 
 
 def _texts(value: Any, paths: Sequence[str]) -> tuple[str, ...]:
     """The distinct texts at the paths."""
-    texts = (text for path in paths for text in get_text_at_path(value, path) if text.strip())
+    texts = (
+        text for path in paths for text in get_text_at_path(value, path) if text.strip()
+    )
     return tuple(dict.fromkeys(texts))
 
 
 def _check_filter(wanted: Mapping[str, Any]) -> None:
-    """Raise if a filter uses an unknown operator, or one that cannot compare with its value."""
+    """Raise if a filter uses an unknown operator, or one that cannot compare with its
+    value.
+    """
     for condition in wanted.values():
         if isinstance(condition, Mapping) and _has_operators(condition):
             for name, bound in condition.items():
@@ -177,9 +219,13 @@ def _check_filter(wanted: Mapping[str, Any]) -> None:
 def _check_operator(name: str, bound: Any) -> None:
     if name not in _OPERATORS:
         known = ", ".join(_OPERATORS)
-        raise InvalidInputError(f"Unsupported filter operator {name!r}. There are {known}.")
+        raise InvalidInputError(
+            f"Unsupported filter operator {name!r}. There are {known}."
+        )
     if name in _ORDER and not isinstance(bound, (int, float, str)):
-        raise InvalidInputError(f"{name} compares with a number or a text, not with {bound!r}.")
+        raise InvalidInputError(
+            f"{name} compares with a number or a text, not with {bound!r}."
+        )
 
 
 def as_text(namespace: Sequence[str]) -> str:
@@ -193,7 +239,9 @@ def as_labels(text: str) -> Namespace:
 
 
 def known_beginning(op: ListNamespacesOp) -> Namespace:
-    """The labels with which every listed namespace begins: those of a prefix without wildcards."""
+    """The labels with which every listed namespace begins: those of a prefix without
+    wildcards.
+    """
     for condition in op.match_conditions or ():
         if condition.match_type == "prefix" and "*" not in condition.path:
             return tuple(condition.path)
@@ -201,9 +249,15 @@ def known_beginning(op: ListNamespacesOp) -> Namespace:
 
 
 def listed(op: ListNamespacesOp, stored: Sequence[Namespace]) -> list[Namespace]:
-    """The namespaces that meet the operation's conditions, cut to its depth and sorted."""
+    """The namespaces that meet the operation's conditions, cut to its depth and
+    sorted.
+    """
     conditions = op.match_conditions or ()
-    meeting = (name for name in stored if all(_meets(name, condition) for condition in conditions))
+    meeting = (
+        name
+        for name in stored
+        if all(_meets(name, condition) for condition in conditions)
+    )
     cut = sorted({name[: op.max_depth] for name in meeting})
     return cut[op.offset : op.offset + op.limit]
 
@@ -223,7 +277,9 @@ def _has_operators(condition: Mapping[str, Any]) -> bool:
 
 def passes(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
     """Whether a value matches a filter; a key that the value lacks counts as null."""
-    return all(_matches(value.get(key), condition) for key, condition in (wanted or {}).items())
+    return all(
+        _matches(value.get(key), condition) for key, condition in (wanted or {}).items()
+    )
 
 
 def _matches(value: Any, wanted: Any) -> bool:
@@ -238,7 +294,9 @@ def _matches(value: Any, wanted: Any) -> bool:
 
 
 def _compares(value: Any, name: str, bound: Any) -> bool:
-    """Compare as LangGraph's databases do: `$ne` and the order operators never match null."""
+    """Compare as LangGraph's databases do: `$ne` and the order operators never match
+    null.
+    """
     if name == "$eq":
         return bool(value == bound)
     if name == "$ne":

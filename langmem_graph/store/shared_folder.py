@@ -1,4 +1,6 @@
-"""The folder of a store: its ledger and vector index, shared by all stores of this process."""
+"""The folder of a store: its ledger and vector index, shared by all stores of this
+process.
+"""
 
 import logging
 import threading
@@ -29,7 +31,9 @@ class SharedFolder(LedgerFolder):
         folder = directory.path / FOLDER
         folder.mkdir(exist_ok=True)
         migrations = item_tables.MIGRATIONS
-        super().__init__(folder, settings, connect=directory.server, migrations=migrations)
+        super().__init__(
+            folder, settings, connect=directory.server, migrations=migrations
+        )
         self.database.check_lock = directory.check_lock
         self._directory = directory
         self.working = threading.RLock()
@@ -48,7 +52,9 @@ class SharedFolder(LedgerFolder):
             return shared
 
     def leave(self, until: float) -> None:
-        """End one store's use; the last one closes the files when calls have ended, or then."""
+        """End one store's use; the last one closes the files when calls have ended, or
+        then.
+        """
         with memory_directory.OPEN_GUARD:
             self._stores -= 1
             if self._stores:
@@ -58,7 +64,9 @@ class SharedFolder(LedgerFolder):
                 if not self._call_ended.wait_for(
                     lambda: not self._directory.store_calls, until - monotonic()
                 ):
-                    _log.warning("closing %s while calls are still running", self.folder)
+                    _log.warning(
+                        "closing %s while calls are still running", self.folder
+                    )
             self.close()
 
     @contextmanager
@@ -67,7 +75,9 @@ class SharedFolder(LedgerFolder):
         self._directory.check_process()
         with self._call_ended:
             if not self._stores:
-                raise ClosedMemoryError("This store is closed. Open it again: ChromaStore(path).")
+                raise ClosedMemoryError(
+                    "This store is closed. Open it again: ChromaStore(path)."
+                )
             self._directory.store_calls += 1
         try:
             yield
@@ -77,12 +87,18 @@ class SharedFolder(LedgerFolder):
                 self._call_ended.notify_all()
 
     def _check_index(self) -> None:
-        """If the index is in another place now, is damaged or has lost vectors, fill a new one."""
+        """If the index is in another place now, is damaged or has lost vectors, fill a
+        new one.
+        """
         with self.database.read_transaction() as connection:
             place = tables_and_migrations.get_meta(connection, "index")
             expected = item_tables.count_indexed(connection)
-        if place not in (None, self.index.identity) or (expected and self._is_damaged(expected)):
-            _log.warning("the index of %s is incomplete and will be rebuilt", self.folder)
+        if place not in (None, self.index.identity) or (
+            expected and self._is_damaged(expected)
+        ):
+            _log.warning(
+                "the index of %s is incomplete and will be rebuilt", self.folder
+            )
             self.renew_index()
             return
         with self.database.write_transaction() as connection:
@@ -93,13 +109,17 @@ class SharedFolder(LedgerFolder):
             return self.index.count(LAYER) < expected
         except IndexUnavailableError as error:
             _log.warning("%s", error)
-            return self.index.embedded  # a server that does not answer may be back later
+            # a server that does not answer may be back later
+            return self.index.embedded
 
     def renew_index(self) -> None:
-        """Start an empty index and mark every vector as due for it; nothing is embedded again."""
+        """Start an empty index and mark every vector as due for it; nothing is embedded
+        again.
+        """
         try:
             super().renew_index()
-        except (IndexUnavailableError, OSError) as error:  # old vectors and files do no harm
+        # old vectors and files do no harm
+        except (IndexUnavailableError, OSError) as error:
             _log.warning("%s", error)
         with self.database.write_transaction() as connection:
             item_tables.index_everything_again(connection)

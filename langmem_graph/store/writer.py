@@ -21,7 +21,8 @@ from langmem_graph.store.operations import Call, Put
 from langmem_graph.store.shared_folder import LAYER, SharedFolder
 
 _log = logging.getLogger(__name__)
-_MAX_FAILURES = 3  # of one text while others succeed; it is then tried again at the next opening
+# of one text while others succeed; it is then tried again at the next opening
+_MAX_FAILURES = 3
 
 
 def take(waiting: deque[Call]) -> list[Call]:
@@ -35,7 +36,8 @@ def take(waiting: deque[Call]) -> list[Call]:
 
 @dataclass(frozen=True)
 class Writer:
-    """Does the writing of one store: the thread whose turn it is writes for all that wait.
+    """Does the writing of one store: the thread whose turn it is writes for all that
+    wait.
 
     A commit waits for the disk, so that many small ones cost far more than a large one.
     """
@@ -47,12 +49,19 @@ class Writer:
     _waiting: deque[Call] = field(default_factory=deque)
 
     def write(self, calls: Sequence[Call]) -> None:
-        """Return when the puts of these calls are on disk, or their errors are known."""
+        """Return when the puts of these calls are on disk, or their errors are
+        known.
+        """
         self._waiting.extend(calls)
         with self._turns, self.folder.working:
             taken = take(self._waiting)
-            # A thread that was interrupted may have taken some of these calls and not done them.
-            missed = [call for call in calls if not call.done.done() and call not in set(taken)]
+            # A thread that was interrupted may have taken some of these calls and not
+            # done them.
+            missed = [
+                call
+                for call in calls
+                if not call.done.done() and call not in set(taken)
+            ]
             if group := missed + taken:
                 with self.folder.database.read_transaction() as connection:
                     new = items.new_texts(connection, _merged(group))
@@ -60,10 +69,14 @@ class Writer:
                 self._commit(group, self._vectors_of(new, made_by))
 
     def _commit(self, group: Sequence[Call], made: Made) -> None:
-        """One transaction for all; if it fails, one for each, so that each has its own error."""
+        """One transaction for all; if it fails, one for each, so that each has its own
+        error.
+        """
         try:
             with self.folder.database.write_transaction() as connection:
-                failed_before = item_tables.due_texts(connection, _MAX_FAILURES) if made else []
+                failed_before = (
+                    item_tables.due_texts(connection, _MAX_FAILURES) if made else []
+                )
                 items.write(connection, _merged(group), made, by=self.embedder.name)
                 waiting = item_tables.count(connection, item_tables.unindexed)
         except Exception as error:  # noqa: BLE001  # raised in the caller
@@ -91,10 +104,14 @@ class Writer:
             self.index()
 
     def _vectors_of(self, words: Sequence[str], made_by: str | None) -> Made:
-        """The vectors of those texts that could be embedded; why others could not is logged."""
+        """The vectors of those texts that could be embedded; why others could not is
+        logged.
+        """
         made: dict[str, list[Vectors]] = {}
         if words and made_by not in (None, self.embedder.name):
-            _log.warning("the vectors were made by %s, not by %s", made_by, self.embedder.name)
+            _log.warning(
+                "the vectors were made by %s, not by %s", made_by, self.embedder.name
+            )
             return made
         done, batch = Drained(), self.settings.storage.embed_batch
         for start in range(0, len(words), batch):
@@ -110,7 +127,9 @@ class Writer:
         return made
 
     def _embed(self, numbers: Sequence[int]) -> None:
-        """Embed texts that are due; if none of a batch can be embedded, the rest stays due."""
+        """Embed texts that are due; if none of a batch can be embedded, the rest stays
+        due.
+        """
         database, batch = self.folder.database, self.settings.storage.embed_batch
         for start in range(0, len(numbers), batch):
             with database.read_transaction() as connection:
@@ -119,7 +138,9 @@ class Writer:
             made = self._vectors_of(list(dict.fromkeys(due.values())), made_by)
             with database.write_transaction() as connection:
                 still_due = item_tables.read_texts(connection, list(due))
-                item_tables.store_vectors(connection, still_due, made, by=self.embedder.name)
+                item_tables.store_vectors(
+                    connection, still_due, made, by=self.embedder.name
+                )
             if due and not made:
                 return
 
@@ -129,12 +150,15 @@ class Writer:
             with self.folder.indexing:
                 while self._index_batch():
                     pass
-        except (IndexUnavailableError, Timeout) as error:  # waiting vectors are compared one by one
+        # waiting vectors are compared one by one
+        except (IndexUnavailableError, Timeout) as error:
             _log.warning("%s", error)
 
     def _index_batch(self) -> int:
         with self.folder.database.read_transaction() as connection:
-            due = item_tables.some_unindexed(connection, self.settings.storage.index_batch)
+            due = item_tables.some_unindexed(
+                connection, self.settings.storage.index_batch
+            )
             rows = item_tables.by_number(connection, due)
         if due:
             stored = rows.ids.tolist()
@@ -148,4 +172,6 @@ class Writer:
 
 def _merged(group: Sequence[Call]) -> list[Put]:
     """The puts of all calls; of several to one item the last one counts."""
-    return list({name: put for call in group for name, put in call.puts.items()}.values())
+    return list(
+        {name: put for call in group for name, put in call.puts.items()}.values()
+    )

@@ -1,6 +1,8 @@
-"""The memory tools as LangChain tools: an agent navigates its memory (NapMem 5.3, Table 7).
+"""The memory tools as LangChain tools: an agent navigates its memory (NapMem 5.3, Table
+7).
 
-A tool never takes the user's id from the model, but from the run, as nodes and middleware do.
+A tool never takes the user's id from the model, but from the run, as nodes and
+middleware do.
 """
 
 import logging
@@ -65,28 +67,33 @@ def create_memory_tools(
 ) -> list[BaseTool]:
     """Tools with which an agent searches, reads and writes the memory of its user.
 
-    `search_records`, `search_conversation`, `get_records`, `get_conversation`, `read_file`,
-    `remember` and `correct`. All work sync and async, in `ToolNode`, `create_agent` or called by
-    hand. Answers are quoted text, and the same as data in the tool message's `artifact`. What they
-    answer is recalled text: the write node and the middleware do not store it again. After four
-    turns with memory calls since the user's last message (NapMem 5.3) they ask the model to answer.
+    `search_records`, `search_conversation`, `get_records`, `get_conversation`,
+    `read_file`, `remember` and `correct`. All work sync and async, in `ToolNode`,
+    `create_agent` or called by hand. Answers are quoted text, and the same as data in
+    the tool message's `artifact`. What they answer is recalled text: the write node and
+    the middleware do not store it again. After four turns with memory calls since the
+    user's last message (NapMem 5.3) they ask the model to answer.
 
     Args:
         memory: the memory to search and write to.
-        user_id: a fixed user or a function of the config. None takes `configurable.user_id`, the
-            runtime context's `user_id` or the authenticated user, which must agree.
-        allow_forget: add `forget`, which interrupts the graph for a human before it deletes; it
-            needs a checkpointer. The human resumes with True or False.
-        fail_closed: raise when memory fails. Otherwise the model is told to go on without it.
-        where: the tools show, correct and forget only what passes this filter (docs/scopes.md); no
-            argument of the model's can widen it.
+        user_id: a fixed user or a function of the config. None takes
+            `configurable.user_id`, the runtime context's `user_id` or the authenticated
+            user, which must agree.
+        allow_forget: add `forget`, which interrupts the graph for a human before it
+            deletes; it needs a checkpointer. The human resumes with True or False.
+        fail_closed: raise when memory fails. Otherwise the model is told to go on
+            without it.
+        where: the tools show, correct and forget only what passes this filter
+            (docs/scopes.md); no argument of the model's can widen it.
         metadata: what is remembered gets this metadata.
-        shared: the searches also look in these shared rooms, as far as the user may read them; no
-            argument of the model's names one, and nothing is changed there.
-        trust: as whose words counts what the model writes with `remember` and `correct`. As the
-            `assistant`'s it is a draft, and ends nothing that rests on the user's words, unless
-            the model quotes words of the user's that bear it out (docs/tools.md). `user` only
-            where a person confirms each call, or no tool shows what strangers wrote.
+        shared: the searches also look in these shared rooms, as far as the user may
+            read them; no argument of the model's names one, and nothing is changed
+            there.
+        trust: as whose words counts what the model writes with `remember` and
+            `correct`. As the `assistant`'s it is a draft, and ends nothing that rests
+            on the user's words, unless the model quotes words of the user's that bear
+            it out (docs/tools.md). `user` only where a person confirms each call, or no
+            tool shows what strangers wrote.
 
     Raises:
         MissingUserError: when a tool is called and no place names a user.
@@ -95,18 +102,30 @@ def create_memory_tools(
     parsed(where)
     checked_metadata(metadata)
     check_choice("trust", trust, get_args(WrittenBy))
-    caller = _Caller(memory, user_id, fail_closed, where, metadata, room_names(shared), trust)
-    search_records, *others = (*READING, *(WRITING if trust == "assistant" else WITHOUT_QUOTES))
+    caller = _Caller(
+        memory, user_id, fail_closed, where, metadata, room_names(shared), trust
+    )
+    search_records, *others = (
+        *READING,
+        *(WRITING if trust == "assistant" else WITHOUT_QUOTES),
+    )
     note = f" All memory tools together: at most {MAX_TURNS} turns."
-    tools = [_tool(caller, search_records, note), *(_tool(caller, tool) for tool in others)]
+    tools = [
+        _tool(caller, search_records, note),
+        *(_tool(caller, tool) for tool in others),
+    ]
     if allow_forget:
-        tools.append(_tool(caller, FORGET, " A human is asked first.", before=_ask_a_human))
+        tools.append(
+            _tool(caller, FORGET, " A human is asked first.", before=_ask_a_human)
+        )
     return tools
 
 
 @dataclass(frozen=True)
 class _Caller:
-    """Calls tools for the user of the run; the options are those of `create_memory_tools`."""
+    """Calls tools for the user of the run; the options are those of
+    `create_memory_tools`.
+    """
 
     memory: Memory
     user_id: UserId
@@ -117,18 +136,29 @@ class _Caller:
     trust: WrittenBy
 
     def answer(
-        self, config: RunnableConfig, runtime: ToolRuntime | None, tool: MemoryTool, arguments: Any
+        self,
+        config: RunnableConfig,
+        runtime: ToolRuntime | None,
+        tool: MemoryTool,
+        arguments: Any,
     ) -> Answer:
         """The tool's answer, or a text that tells the model why there is none."""
         user_id = user_of(config, self.user_id)
         state = value_in(runtime.state, "messages") if runtime else None
         conversation = convert_to_messages(state or [])
         if _turns_spent(conversation) > MAX_TURNS:
-            return f"Memory was asked in {MAX_TURNS} turns. Answer with what you have.", dict(MARK)
+            return (
+                f"Memory was asked in {MAX_TURNS} turns. Answer with what you have.",
+                dict(MARK),
+            )
         try:
             seen = frozenset(in_view(conversation))
             user = self.memory.user(user_id, shared=self.shared)
-            session = None if _others_spoke(conversation) else session_of(config, conversation)
+            session = (
+                None
+                if _others_spoke(conversation)
+                else session_of(config, conversation)
+            )
             call = Call(user, seen, self.where, self.metadata, session, self.trust)
             text, data = tool.work(call, **arguments)
             return text, {**MARK, **data}
@@ -138,7 +168,10 @@ class _Caller:
             if self.fail_closed:
                 raise
             _log.warning("a memory tool failed: %s", for_log(error))
-            return "Memory cannot be read right now. Answer without it, and say so.", dict(MARK)
+            return (
+                "Memory cannot be read right now. Answer without it, and say so.",
+                dict(MARK),
+            )
 
 
 def _others_spoke(messages: Sequence[BaseMessage]) -> bool:
@@ -159,16 +192,22 @@ def _turns_spent(messages: Sequence[BaseMessage]) -> int:
 
 
 class _Tool(NotCopied, StructuredTool):
-    """A tool that holds a memory, so that it cannot be pickled; its copies share the memory."""
+    """A tool that holds a memory, so that it cannot be pickled; its copies share the
+    memory.
+    """
 
 
 def _ask_a_human(record_id: str) -> str | None:
-    """Interrupt the graph before anything is deleted; a text unless the human agrees."""
+    """Interrupt the graph before anything is deleted; a text unless the human
+    agrees.
+    """
     try:
         answer = interrupt({"action": "forget", "record_id": record_id})
     except (KeyError, RuntimeError) as error:  # LangGraph's, where no graph is running
         raise InvalidInputError(
-            "`forget` asks a human first, so it needs a graph with a checkpointer to run in."
+            "`forget` asks a human first, so it needs a graph with a checkpointer "
+            "to "
+            "run in."
         ) from error
     return None if answer is True else "The user did not agree; nothing was deleted."
 
@@ -179,7 +218,9 @@ def _tool(
     note: str = "",
     before: Callable[..., str | None] | None = None,
 ) -> BaseTool:
-    """One tool; LangGraph gives `config` and `runtime`, the model the other arguments."""
+    """One tool; LangGraph gives `config` and `runtime`, the model the other
+    arguments.
+    """
 
     def call(
         config: RunnableConfig,
@@ -187,7 +228,11 @@ def _tool(
         **arguments: Any,
     ) -> Answer:
         refusal = before(**arguments) if before else None
-        return (refusal, {}) if refusal else caller.answer(config, runtime, tool, arguments)
+        return (
+            (refusal, {})
+            if refusal
+            else caller.answer(config, runtime, tool, arguments)
+        )
 
     async def acall(config: RunnableConfig, **arguments: Any) -> Answer:
         return await in_thread(call, config, **arguments)

@@ -1,4 +1,6 @@
-"""The memory tools, for agents, MCP and trainers: what each takes, and what it answers."""
+"""The memory tools, for agents, MCP and trainers: what each takes, and what it
+answers.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,32 +43,47 @@ _EMPTY = "The query is empty. Give words to look for."
 
 Answer = tuple[str, dict[str, Any]]
 """The text for the model, and the same as data for the tool message's artifact."""
-Query = Annotated[str, Field(description="What to look for, in plain words.", max_length=2_000)]
-MessageIds = Annotated[list[str], Field(description="Message ids as the searches show them.")]
-RecordIds = Annotated[list[str], Field(description="Record ids as search_records shows them.")]
+Query = Annotated[
+    str, Field(description="What to look for, in plain words.", max_length=2_000)
+]
+MessageIds = Annotated[
+    list[str], Field(description="Message ids as the searches show them.")
+]
+RecordIds = Annotated[
+    list[str], Field(description="Record ids as search_records shows them.")
+]
 FileName = Annotated[
     str, Field(description="index.md, profile.md or topics/NAME.md", max_length=200)
 ]
-NewText = Annotated[str, Field(description="One standalone sentence.", max_length=2_000)]
-KindOfText = Annotated[Kind, Field(description="An instruction is how to behave from now on.")]
+NewText = Annotated[
+    str, Field(description="One standalone sentence.", max_length=2_000)
+]
+KindOfText = Annotated[
+    Kind, Field(description="An instruction is how to behave from now on.")
+]
 RightText = Annotated[
     str, Field(description="One standalone sentence that is right.", max_length=2_000)
 ]
 Quote = Annotated[
     str,
     Field(
-        description="The words of the human in this conversation that say so, copied exactly; "
+        description="The words of the human in this conversation that say so, copied "
+        "exactly; "
         "without them it is kept as your note.",
         max_length=2_000,
     ),
 ]
 WrongId = Annotated[str, Field(description="The record that is wrong.", max_length=200)]
-DeletedId = Annotated[str, Field(description="The record to delete for good.", max_length=200)]
+DeletedId = Annotated[
+    str, Field(description="The record to delete for good.", max_length=200)
+]
 
 
 @dataclass(frozen=True)
 class Call:
-    """The user for whom a tool is called, and ids and texts that the model sees already."""
+    """The user for whom a tool is called, and ids and texts that the model sees
+    already.
+    """
 
     user: UserMemory
     seen: frozenset[str] = frozenset()
@@ -95,7 +112,9 @@ class Call:
 
 @dataclass(frozen=True)
 class MemoryTool:
-    """One tool, as agents and MCP clients are offered it; it has the name of its function."""
+    """One tool, as agents and MCP clients are offered it; it has the name of its
+    function.
+    """
 
     work: Callable[..., Answer]
     """Takes a `Call` and the model's arguments."""
@@ -115,7 +134,8 @@ class MemoryTool:
         _, *parameters = signature(self.work).parameters.values()
         parameters = [p for p in parameters if p.name != self.without]
         fields: dict[str, Any] = {
-            p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters
+            p.name: (p.annotation, ... if p.default is p.empty else p.default)
+            for p in parameters
         }
         return create_model(self.name, **fields)
 
@@ -139,7 +159,9 @@ def search_conversation(call: Call, query: Query) -> Answer:
     candidates = call.user.search_conversation(query, most, where=call.where)
     unseen = [hit for hit in candidates if not {hit.message_id, hit.text} & call.seen]
     hits = different(unseen)[:MAX_HITS]
-    return _quoted(call, hits, "best match first") if hits else _NOTHING, _messages(hits)
+    return _quoted(call, hits, "best match first") if hits else _NOTHING, _messages(
+        hits
+    )
 
 
 def get_conversation(call: Call, message_ids: MessageIds) -> Answer:
@@ -148,7 +170,10 @@ def get_conversation(call: Call, message_ids: MessageIds) -> Answer:
     messages = call.user.get_conversation(ids, where=call.where)
     if not messages:
         named = as_data(", ".join(ids))
-        return f"No message has these ids: {named}. Use ids as the searches show.", _messages([])
+        return (
+            f"No message has these ids: {named}. Use ids as the searches show.",
+            _messages([]),
+        )
     return _quoted(call, messages, _order(message_ids)), _messages(messages)
 
 
@@ -157,32 +182,54 @@ def get_records(call: Call, record_ids: RecordIds) -> Answer:
     records = call.records(record_ids[:MAX_IDS])
     data = {"records": [record.model_dump(mode="json") for record in records]}
     known = {record.record_id for record in records}
-    unknown = [record_id for record_id in record_ids[:MAX_IDS] if record_id not in known]
+    unknown = [
+        record_id for record_id in record_ids[:MAX_IDS] if record_id not in known
+    ]
     named = as_data(", ".join(unknown))
     if not records:
-        return f"No record has these ids: {named}. Use ids as search_records shows them.", data
-    lines = [_record_line(record, _dates(record)) + _relations(record) for record in records]
+        return (
+            f"No record has these ids: {named}. Use ids as search_records shows them.",
+            data,
+        )
+    lines = [
+        _record_line(record, _dates(record)) + _relations(record) for record in records
+    ]
     order = _order(record_ids) + (f"; unknown ids: {named}" if unknown else "")
     return framed(lines, _rooms_named(records, order)), data
 
 
 def read_file(call: Call, name: FileName) -> Answer:
     """A topic track, the profile or the index, quoted line by line."""
-    if call.where or not call.user.files():  # nobody knows what passes, or nothing was read yet
-        return "There are no files yet. Use search_conversation.", {"name": name, "text": ""}
+    # nobody knows what passes, or nothing was read yet
+    if call.where or not call.user.files():
+        return "There are no files yet. Use search_conversation.", {
+            "name": name,
+            "text": "",
+        }
     text = call.user.read_file(name)
-    return framed(map(as_data, text.splitlines()), f"the file {name}"), {"name": name, "text": text}
+    return framed(map(as_data, text.splitlines()), f"the file {name}"), {
+        "name": name,
+        "text": text,
+    }
 
 
-def remember(call: Call, text: NewText, kind: KindOfText = "fact", quote: Quote = "") -> Answer:
+def remember(
+    call: Call, text: NewText, kind: KindOfText = "fact", quote: Quote = ""
+) -> Answer:
     """Store a sentence as a record."""
-    record = call.user.remember(text, kind, metadata=call.metadata, **call.written(quote))
-    note = " It counts as your note, not as the user's word." * (record.confirmation == "draft")
+    record = call.user.remember(
+        text, kind, metadata=call.metadata, **call.written(quote)
+    )
+    note = " It counts as your note, not as the user's word." * (
+        record.confirmation == "draft"
+    )
     answer = f"Remembered as {plain_id(record.record_id)}.{note}"
     return answer, {"records": [record.model_dump(mode="json")]}
 
 
-def correct(call: Call, record_id: WrongId, text: RightText, quote: Quote = "") -> Answer:
+def correct(
+    call: Call, record_id: WrongId, text: RightText, quote: Quote = ""
+) -> Answer:
     """Store what is right instead of a record that is wrong."""
     if not call.sees(record_id):
         raise InvalidInputError(f"There is no record {record_id!r}.")
@@ -192,8 +239,10 @@ def correct(call: Call, record_id: WrongId, text: RightText, quote: Quote = "") 
         answer = f"Corrected: {right} holds instead of {wrong}."
     else:
         answer = (
-            f"Not corrected: {wrong} rests on the user's words and still holds; yours is noted "
-            f"beside it as {right}. It takes a quote of what the user said after that, before any "
+            f"Not corrected: {wrong} rests on the user's words and still holds; yours "
+            "is noted "
+            f"beside it as {right}. It takes a quote of what the user said after "
+            "that, before any "
             "other tool answered, with every number of the sentence."
         )
     return answer, {"records": [record.model_dump(mode="json")]}
@@ -201,7 +250,9 @@ def correct(call: Call, record_id: WrongId, text: RightText, quote: Quote = "") 
 
 def forget(call: Call, record_id: DeletedId) -> Answer:
     """Delete a record for good."""
-    report = call.user.forget(record=record_id) if call.sees(record_id) else ForgetReport()
+    report = (
+        call.user.forget(record=record_id) if call.sees(record_id) else ForgetReport()
+    )
     text = "It is deleted." if report.records else f"There is no record {record_id!r}."
     if report.traces_left:
         text += " Its words may stay on disk until another program stops reading them."
@@ -210,7 +261,9 @@ def forget(call: Call, record_id: DeletedId) -> Answer:
 
 def _order(ids: Sequence[str]) -> str:
     surplus = len(ids) - MAX_IDS
-    return "in the order asked" + (f"; {surplus} ids too many were left out" if surplus > 0 else "")
+    return "in the order asked" + (
+        f"; {surplus} ids too many were left out" if surplus > 0 else ""
+    )
 
 
 def _quoted(call: Call, messages: Sequence[Message | MessageHit], order: str) -> str:
@@ -227,7 +280,9 @@ def _rooms_named(found: Sequence[Labelled], order: str) -> str:
 
 
 def _messages(messages: Sequence[Message | MessageHit]) -> dict[str, Any]:
-    return {"messages": [m.model_dump(mode="json", exclude={"signals"}) for m in messages]}
+    return {
+        "messages": [m.model_dump(mode="json", exclude={"signals"}) for m in messages]
+    }
 
 
 def _record_line(record: Record | RecordHit, dates: str) -> str:
@@ -235,7 +290,10 @@ def _record_line(record: Record | RecordHit, dates: str) -> str:
     kind = record.kind if record.confirmation == "confirmed" else record.confirmation
     record_id = plain_id(record.record_id)
     label = note_of(record, "") + of_room(record) + label_words(record.labels)
-    return f"- {dates} {kind} [{record_id}]{label}: {as_data(record.text)} (from {sources})"
+    return (
+        f"- {dates} {kind} [{record_id}]{label}: {as_data(record.text)} (from "
+        f"{sources})"
+    )
 
 
 def _dates(record: Record) -> str:
@@ -245,48 +303,66 @@ def _dates(record: Record) -> str:
 
 def _relations(record: Record) -> str:
     both = {"supersedes": record.supersedes, "superseded by": record.superseded_by}
-    return "".join(f"; {name} {', '.join(map(plain_id, ids))}" for name, ids in both.items() if ids)
+    return "".join(
+        f"; {name} {', '.join(map(plain_id, ids))}" for name, ids in both.items() if ids
+    )
 
 
 READING = (
     MemoryTool(
         search_records,
-        "Search what is known of this user: facts, events, preferences, instructions, each with "
-        f"its sources. At most {MAX_HITS}. Use it when the answer may depend on the user; not for "
+        "Search what is known of this user: facts, events, preferences, instructions, "
+        "each with "
+        f"its sources. At most {MAX_HITS}. Use it when the answer may depend on the "
+        "user; not for "
         "general knowledge.",
     ),
     MemoryTool(
         search_conversation,
-        "Search what this user and the assistant said in earlier conversations, word for word. At "
-        f"most {MAX_HITS} quotes with date, speaker and message id. For exact words and evidence.",
+        "Search what this user and the assistant said in earlier conversations, word "
+        "for word. At "
+        f"most {MAX_HITS} quotes with date, speaker and message id. For exact words "
+        "and evidence.",
     ),
     MemoryTool(
         get_records,
-        f"Show records in full, with sources and what they superseded. At most {MAX_IDS} ids.",
+        (
+            "Show records in full, with sources and what they superseded. At most "
+            f"{MAX_IDS} ids."
+        ),
     ),
     MemoryTool(
         get_conversation,
-        "Read messages of earlier conversations by their ids, each as far as there is room. "
+        "Read messages of earlier conversations by their ids, each as far as there is "
+        "room. "
         f"At most {MAX_IDS} ids.",
     ),
     MemoryTool(
         read_file,
-        "Read index.md (what topics there are), profile.md (who the user is) or a topic track. For "
+        "Read index.md (what topics there are), profile.md (who the user is) or a "
+        "topic track. For "
         "broad questions start here.",
     ),
 )
 """The tools that change nothing."""
 WRITING = (
     MemoryTool(
-        remember, "Write down one sentence about the user, when they ask you to remember something."
+        remember,
+        (
+            "Write down one sentence about the user, when they ask you to remember "
+            "something."
+        ),
     ),
     MemoryTool(
         correct,
-        "Replace a record that was never right by one sentence, when the user says that what is "
+        "Replace a record that was never right by one sentence, when the user says "
+        "that what is "
         "known of them is wrong. Not for what has changed since.",
     ),
 )
 """The tools that write, and whose changes can be undone."""
 WITHOUT_QUOTES = tuple(replace(tool, without="quote") for tool in WRITING)
-"""The same where nobody knows the conversation, or the model's word is the user's anyway."""
+"""The same where nobody knows the conversation, or the model's word is the user's
+anyway.
+"""
 FORGET = MemoryTool(forget, "Delete one record for good, when the user asks for it.")

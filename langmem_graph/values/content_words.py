@@ -1,4 +1,6 @@
-"""The words of a text that carry meaning, for look-ups; no model's answer is judged by them."""
+"""The words of a text that carry meaning, for look-ups; no model's answer is judged by
+them.
+"""
 
 import re
 import unicodedata
@@ -13,7 +15,9 @@ _ENDINGS = ("ing", "ed", "es", "e", "s")
 
 @cache
 def _common_stems() -> frozenset[str]:
-    """The stems of common English words, which say nothing about what a text is about."""
+    """The stems of common English words, which say nothing about what a text is
+    about.
+    """
     return frozenset(stem(token) for token in tokens(word_list("common_words")))
 
 
@@ -25,12 +29,16 @@ def plain(text: str) -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """Words, numbers, times and addresses, each in one piece and without a possessive ending."""
+    """Words, numbers, times and addresses, each in one piece and without a possessive
+    ending.
+    """
     return _TOKEN.findall(_POSSESSIVE.sub(" ", plain(text)))
 
 
 def stem(token: str) -> str:
-    """A word without its commonest endings; the same for `lives`, `lived` and `living`."""
+    """A word without its commonest endings; the same for `lives`, `lived` and
+    `living`.
+    """
     for ending in _ENDINGS:
         if token.endswith(ending) and len(token) - len(ending) >= 3:
             return token[: -len(ending)]

@@ -1,10 +1,11 @@
 """Where words and values stand in a text (Mem2ActBench 3.3).
 
-A value that is sent to a tool has to stand there as whole tokens (`whole_in`, `quoted_in`, `says`);
-the words that a model quotes for a change only in the same order (`holds`), whatever their case and
-the kind of their quotation marks and dashes.
+A value that is sent to a tool has to stand there as whole tokens (`whole_in`,
+`quoted_in`, `says`); the words that a model quotes for a change only in the same order
+(`holds`), whatever their case and the kind of their quotation marks and dashes.
 
-"12" is no token of "120", "3.12", "AB-12" or "-12", and the 2 of "2 million" is part of a number.
+"12" is no token of "120", "3.12", "AB-12" or "-12", and the 2 of "2 million" is part of
+a number.
 """
 
 import re
@@ -22,20 +23,26 @@ UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff"
 )
-"""Thai, Lao, Burmese, Khmer, kana, Han, Hangul: words follow each other without a space."""
+"""Thai, Lao, Burmese, Khmer, kana, Han, Hangul: words follow each other without a
+space.
+"""
 _EMOJI_STYLE = "\ufe0f"
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _SHORT = frozenset("k K M MM B T".split())  # their abbreviations; `m` and `b` are units
 _CJK = frozenset("十百千万萬亿億兆京半割几幾多余餘来数만천백억조")
 """Characters that multiply it, or make it a fraction or an estimate."""
 _FOLLOWING = re.compile(r"[ \u00a0\u202f-]?(?P<word>[^\W\d_]+)")
-_FRACTION = re.compile(r" (?:\d/\d|[¼½¾⅓⅔]|(?:and|&) (?:a|one) (?:half|quarter|third)\b)")
+_FRACTION = re.compile(
+    r" (?:\d/\d|[¼½¾⅓⅔]|(?:and|&) (?:a|one) (?:half|quarter|third)\b)"
+)
 _GROUP = re.compile(r"[ \u00a0\u202f]\d{3}(?!\w)")
 _GROUPS_BEFORE = re.compile(r"(?<![\w.,-])[1-9]\d{0,2}[ \u00a0\u202f]\Z")
 
 
 def tokens(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    """Every match of the pattern that consists of whole tokens, overlapping ones included."""
+    """Every match of the pattern that consists of whole tokens, overlapping ones
+    included.
+    """
     match = pattern.search(text)
     while match:
         if is_token(text, *match.span()):
@@ -44,7 +51,9 @@ def tokens(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
 
 
 def is_token(text: str, start: int, end: int, *, ranges: bool = False) -> bool:
-    """True when the span begins and ends where tokens do; with `ranges` 10-12 are two numbers."""
+    """True when the span begins and ends where tokens do; with `ranges` 10-12 are two
+    numbers.
+    """
     before, after = text[max(0, start - 2) : start], text[end : end + 2]
     first, last = text[start : min(end, start + 2)], text[max(start, end - 2) : end]
     if _is_signed(before, first):
@@ -60,7 +69,9 @@ def _is_signed(before: str, first: str) -> bool:
 
 
 def _joins(left: str, right: str, ranges: bool) -> bool:
-    """True when one token reaches from `left` to `right`, directly or by a connector."""
+    """True when one token reaches from `left` to `right`, directly or by a
+    connector.
+    """
     if not left or not right:
         return False
     if _is_mark(right[0]) or (_is_word(left[-1]) and _is_word(right[0])):
@@ -83,11 +94,15 @@ def _connects(one: str, connector: str, other: str, ranges: bool) -> bool:
 
 
 def _is_word(sign: str) -> bool:
-    return sign.isdigit() or ((sign.isalnum() or sign == "_") and not _UNSPACED.match(sign))
+    return sign.isdigit() or (
+        (sign.isalnum() or sign == "_") and not _UNSPACED.match(sign)
+    )
 
 
 def _is_mark(sign: str) -> bool:
-    """True for a combining mark, such as an accent or a vowel; not for an emoji's style."""
+    """True for a combining mark, such as an accent or a vowel; not for an emoji's
+    style.
+    """
     return unicodedata.category(sign)[0] == "M" and sign != _EMOJI_STYLE
 
 
@@ -106,7 +121,9 @@ def whole_in(words: str, text: str, case: re.RegexFlag = re.NOFLAG) -> str | Non
 
     The white space between the words and the kind of quotation marks may differ.
     """
-    pattern = re.compile(r"\s+".join(map(re.escape, words.translate(_QUOTES).split())), case)
+    pattern = re.compile(
+        r"\s+".join(map(re.escape, words.translate(_QUOTES).split())), case
+    )
     if not pattern.pattern:
         return None
     for found in tokens(pattern, text.translate(_QUOTES)):
@@ -116,8 +133,12 @@ def whole_in(words: str, text: str, case: re.RegexFlag = re.NOFLAG) -> str | Non
 
 
 def quoted_in(words: str, text: str) -> str | None:
-    """The words as they stand in the text, whatever the case; None where they do not."""
-    spelled = dict.fromkeys(unicodedata.normalize(form, words) for form in ("NFC", "NFD"))
+    """The words as they stand in the text, whatever the case; None where they
+    do not.
+    """
+    spelled = dict.fromkeys(
+        unicodedata.normalize(form, words) for form in ("NFC", "NFD")
+    )
     for case in (re.NOFLAG, re.IGNORECASE):
         for spelling in (words, *spelled):
             if (found := whole_in(spelling, text, case)) is not None:
@@ -126,7 +147,9 @@ def quoted_in(words: str, text: str) -> str | None:
 
 
 def is_part(text: str, start: int, end: int) -> bool:
-    """True where the span is only a part of a number: the 2 of "2 million" or "2 and a half"."""
+    """True where the span is only a part of a number: the 2 of "2 million" or "2 and a
+    half".
+    """
     if not text[end - 1 : end].isdigit():
         return False
     word = _FOLLOWING.match(text, end)
@@ -138,7 +161,10 @@ def is_part(text: str, start: int, end: int) -> bool:
 def _is_grouped(text: str, start: int, end: int) -> bool:
     """True for the 12 and for the 500 of "12 500"."""
     digits = text[start:end]
-    before, after = _GROUPS_BEFORE.search(text[max(0, start - 5) : start]), _GROUP.match(text, end)
+    before, after = (
+        _GROUPS_BEFORE.search(text[max(0, start - 5) : start]),
+        _GROUP.match(text, end),
+    )
     opens = digits.isdigit() and len(digits) <= 3 and digits[0] != "0"
     return bool((after and opens) or (before and digits.isdigit() and len(digits) == 3))
 
@@ -153,13 +179,15 @@ def _multipliers() -> frozenset[str]:
     return frozenset(word_list("multipliers").split())
 
 
-# --- what a model quotes of a message -------------------------------------------------------------
+# --- what a model quotes of a message
+# -------------------------------------------------------------
 
 _ALIKE = str.maketrans(
     dict.fromkeys("\"'“”„‟«»‹›‘’‚‛`´「」『』", "'") | dict.fromkeys("‐‑‒–—−", "-")
 )
 _UNSPACED_QUOTE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
-LEAST_WORDS = 2  # of a quote that is not the whole message; of unspaced scripts, characters
+# of a quote that is not the whole message; of unspaced scripts, characters
+LEAST_WORDS = 2
 
 
 def holds(text: str, quote: str) -> bool:
@@ -169,27 +197,39 @@ def holds(text: str, quote: str) -> bool:
 
 
 def holds_words(text: str, quote: str) -> bool:
-    """Whether the quote stands in the text as whole words: "o" is no word of "No, never"."""
+    """Whether the quote stands in the text as whole words: "o" is no word of "No,
+    never".
+    """
     wanted = _plain_quote(quote).strip("'.,!?… ")
     before = r"(?<!\w)" if wanted and not _UNSPACED_QUOTE.match(wanted) else ""
     after = r"(?!\w)" if wanted and not _UNSPACED_QUOTE.match(wanted[-1]) else ""
-    return bool(wanted) and bool(re.search(before + re.escape(wanted) + after, _plain_quote(text)))
+    return bool(wanted) and bool(
+        re.search(before + re.escape(wanted) + after, _plain_quote(text))
+    )
 
 
 def holds_value(text: str, value: str) -> bool:
-    """Whether the value stands in the text, and not within a longer number ("42" in "142.50")."""
+    """Whether the value stands in the text, and not within a longer number ("42" in
+    "142.50").
+    """
     wanted = _plain_quote(value)
     before = r"(?<!\d)(?<!\d[.,])" if wanted[:1].isdecimal() else ""
     after = r"(?!\d|[.,]\d)" if wanted[-1:].isdecimal() else ""
-    return bool(wanted) and bool(re.search(before + re.escape(wanted) + after, _plain_quote(text)))
+    return bool(wanted) and bool(
+        re.search(before + re.escape(wanted) + after, _plain_quote(text))
+    )
 
 
 def is_telling(text: str, quote: str) -> bool:
-    """Whether a quote is long enough to say something: two words, or the whole message."""
+    """Whether a quote is long enough to say something: two words, or the whole
+    message.
+    """
     plain = _plain_quote(quote)
     spaced = _UNSPACED_QUOTE.sub(" ", plain)
     words = len(re.findall(r"\w+", spaced)) + len(_UNSPACED_QUOTE.findall(plain))
-    return words >= LEAST_WORDS or plain.strip("'.!?…") == _plain_quote(text).strip("'.!?…")
+    return words >= LEAST_WORDS or plain.strip("'.!?…") == _plain_quote(text).strip(
+        "'.!?…"
+    )
 
 
 def _plain_quote(text: str) -> str:

@@ -1,7 +1,9 @@
-"""The numbers that a text states: one reading of whole tokens, for copying and for checking.
+"""The numbers that a text states: one reading of whole tokens, for copying and for
+checking.
 
-Times of day in words, too: "quarter past six", "halb acht", "sept heures et demie", "from 8 to 4".
-They are candidates: an hour up to twelve without its half of the day is both.
+Times of day in words, too: "quarter past six", "halb acht", "sept heures et demie",
+"from 8 to 4". They are candidates: an hour up to twelve without its half of the day is
+both.
 """
 
 import re
@@ -18,11 +20,17 @@ from langmem_graph.values.matching import is_part, is_token, multiplies
 
 @cache
 def number_words(language: str) -> Mapping[str, int]:
-    """The numbers that a language has words for here: one to twelve, and those of clocks."""
+    """The numbers that a language has words for here: one to twelve, and those of
+    clocks.
+    """
     lines = word_list("number_words").splitlines()
-    rows = {name: words.split() for name, words in (line.split(" ", 1) for line in lines)}
+    rows = {
+        name: words.split() for name, words in (line.split(" ", 1) for line in lines)
+    }
     plain = {word: place for place, word in enumerate(rows[language][:12], 1)}
-    return plain | {word: int(n) for n, _, word in (p.partition("=") for p in rows[language][12:])}
+    return plain | {
+        word: int(n) for n, _, word in (p.partition("=") for p in rows[language][12:])
+    }
 
 
 DIGITS = re.compile(r"(?:(?<![\w)\]])[+\-−])?\d++(?:[.,'’\u00a0\u202f]\d++)*+")
@@ -46,12 +54,21 @@ _PRICED = r"(?<![\w.,])(?:{0}\s?{1}(?![\d.,]\d)|{1}\s?{0}(?!\w))(?!{2})"
 _SHORT_RANGE = re.compile(r"(?<![\w.,-])(\d{1,3})[-–](?=\d{1,3}(?![\w.,-]))")
 _NEGATED = re.compile(r"(?:(?<!\w)[-−][$€£¥₹]?|\d ?minus )$", re.IGNORECASE)
 _MINUS = re.compile(r"\bminus $", re.IGNORECASE)
-_ATTACHED = re.compile(r"kg|mg|km|cm|mm|ml|cl|lbs?|kwh?|k|g|m|l|h|s|p|mins?|hrs?|th|st|nd|rd", re.I)
+_ATTACHED = re.compile(
+    r"kg|mg|km|cm|mm|ml|cl|lbs?|kwh?|k|g|m|l|h|s|p|mins?|hrs?|th|st|nd|rd", re.I
+)
 _FOLLOWING = re.compile(rf"{_SPACE}?-?(?P<word>[^\W\d_]+|%)")
-_TIMES = {"k": 1_000, "hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9}
+_TIMES = {
+    "k": 1_000,
+    "hundred": 100,
+    "thousand": 1_000,
+    "million": 10**6,
+    "billion": 10**9,
+}
 _TIMES |= {"dozen": 12}
 _NAMES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen "
+    "fourteen fifteen "
     "sixteen seventeen eighteen nineteen"
 ).split()
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
@@ -70,7 +87,8 @@ _IN_WORDS |= {
 }
 _IN_WORDS |= {"half a dozen": Decimal(6), "a dozen": Decimal(12)}
 _WORDS = re.compile(
-    rf"(?<![\w-])({'|'.join(sorted(_IN_WORDS, key=len, reverse=True))})(?![\w-])", re.IGNORECASE
+    rf"(?<![\w-])({'|'.join(sorted(_IN_WORDS, key=len, reverse=True))})(?![\w-])",
+    re.IGNORECASE,
 )
 _OTHER = re.compile(r"half|quarter|third|point|and a|plus|minus", re.IGNORECASE)
 _BEFORE = re.compile(r"([^\W\d_]+)(?: and)?[ -]\Z")
@@ -84,7 +102,9 @@ class Amount(NamedTuple):
 
 
 def measure_of(unit: str) -> tuple[str, Decimal]:
-    """What a unit measures, in its plural too, and its factor; no name for an unknown one."""
+    """What a unit measures, in its plural too, and its factor; no name for an unknown
+    one.
+    """
     known = _units()
     return known.get(unit) or known.get(unit.removesuffix("s")) or ("", Decimal(1))
 
@@ -92,14 +112,17 @@ def measure_of(unit: str) -> tuple[str, Decimal]:
 @cache
 def _units() -> dict[str, tuple[str, Decimal]]:
     rows = [line.split() for line in word_list("units").splitlines()]
-    return {name: (of, Decimal(factor)) for of, factor, *names in rows for name in names}
+    return {
+        name: (of, Decimal(factor)) for of, factor, *names in rows for name in names
+    }
 
 
 def amounts(text: str, context: str = "", *, whole: bool = False) -> list[Amount]:
     """The numbers of a text, in figures and, up to 99, in words.
 
-    Parts of dates in figures, of times and of codes are none: "AB-12" has no number. A longer text
-    around it, the context, may show how it writes decimals. With `whole`, "1.200" is 1200.
+    Parts of dates in figures, of times and of codes are none: "AB-12" has no number. A
+    longer text around it, the context, may show how it writes decimals. With `whole`,
+    "1.200" is 1200.
     """
     plain = _SHORT_RANGE.sub(r"\1 – ", text)
     plain = _GROUPED.sub(lambda found: re.sub(_SPACE, "", found[0]), plain)
@@ -109,11 +132,19 @@ def amounts(text: str, context: str = "", *, whole: bool = False) -> list[Amount
 def _in_figures(text: str, context: str, whole: bool) -> Iterator[Amount]:
     for digits in DIGITS.finditer(text):
         number, (start, end) = decimal_of(digits.group(), context), digits.span()
-        if whole and (number is None or number % 1) and _AMBIGUOUS.fullmatch(digits.group()):
+        if (
+            whole
+            and (number is None or number % 1)
+            and _AMBIGUOUS.fullmatch(digits.group())
+        ):
             number = Decimal(re.sub("[.,]", "", digits.group()).replace("−", "-"))
         attached = _ATTACHED.match(text, end)
         last = attached.end() if attached else end
-        if number is None or _NEGATED.search(text[:start]) or not is_token(text, start, last):
+        if (
+            number is None
+            or _NEGATED.search(text[:start])
+            or not is_token(text, start, last)
+        ):
             continue
         number = -number if _MINUS.search(text[:start]) else number
         following = _FOLLOWING.match(text, end)
@@ -129,15 +160,24 @@ def _in_figures(text: str, context: str, whole: bool) -> Iterator[Amount]:
 
 def _in_words(text: str) -> Iterator[Amount]:
     for found in _WORDS.finditer(text):
-        number, following = _IN_WORDS[found[1].casefold()], _FOLLOWING.match(text, found.end())
+        number, following = (
+            _IN_WORDS[found[1].casefold()],
+            _FOLLOWING.match(text, found.end()),
+        )
         unit = following["word"].casefold() if following else ""
-        near = f"{text[max(0, found.start() - 10) : found.start()]} {text[found.end() :][:8]}"
+        near = (
+            f"{text[max(0, found.start() - 10) : found.start()]} "
+            f"{text[found.end() :][:8]}"
+        )
         before = _BEFORE.search(text[: found.start()])
         if before and (multiplies(before[1]) or before[1].casefold() in _IN_WORDS):
             continue
         if following and unit == "dozen":
             rest = _FOLLOWING.match(text, following.end())
-            number, unit = number * _TIMES[unit], rest["word"].casefold() if rest else ""
+            number, unit = (
+                number * _TIMES[unit],
+                rest["word"].casefold() if rest else "",
+            )
         if not (multiplies(unit) or unit in _IN_WORDS or _OTHER.search(near)):
             yield Amount(number, unit)
 
@@ -145,9 +185,9 @@ def _in_words(text: str) -> Iterator[Amount]:
 def decimal_of(digits: str, text: str = "") -> Decimal | None:
     """The number that digits and separators write; None where that is not certain.
 
-    "1,5" is 1.5, "1.200,50" is 1200.50 and "3,4,5" is none. "1.200" may be two numbers, unless a
-    currency's code stands beside it, a dollar or pound sign before "1,200", or the text shows
-    elsewhere which mark it uses.
+    "1,5" is 1.5, "1.200,50" is 1200.50 and "3,4,5" is none. "1.200" may be two numbers,
+    unless a currency's code stands beside it, a dollar or pound sign before "1,200", or
+    the text shows elsewhere which mark it uses.
     """
     plain = re.sub(r"(?<=\d)['’\u00a0\u202f ](?=\d{3}(?:\D|$))", "", digits)
     if len(plain) > _MOST_DIGITS or not _WRITTEN.fullmatch(plain):
@@ -155,29 +195,42 @@ def decimal_of(digits: str, text: str = "") -> Decimal | None:
     mark = _mark_in(digits, text) if _AMBIGUOUS.fullmatch(plain) else _mark_of(plain)
     if not mark:
         return None
-    return Decimal(plain.replace(_OTHER_MARK[mark], "").replace(mark, ".").replace("−", "-"))
+    return Decimal(
+        plain.replace(_OTHER_MARK[mark], "").replace(mark, ".").replace("−", "-")
+    )
 
 
 def _mark_of(plain: str) -> str:
-    """The decimal mark of an unambiguous number; where it has none, the one it does not use."""
+    """The decimal mark of an unambiguous number; where it has none, the one it does not
+    use.
+    """
     last = max(plain.rfind("."), plain.rfind(","))
     mark = plain[last] if last >= 0 else "."
     return mark if plain.count(mark) <= 1 else _OTHER_MARK[mark]
 
 
 def _mark_in(digits: str, text: str) -> str:
-    """The decimal mark that the rest of a text shows; empty where it shows none, or both."""
+    """The decimal mark that the rest of a text shows; empty where it shows none, or
+    both.
+    """
     if re.search(_PRICED.format(_CODE, re.escape(digits), _EACH), text):
         return _OTHER_MARK["," if "," in digits else "."]
     if "," in digits and re.search(rf"[$£]\s?{re.escape(digits)}", text):
         return "."
     written = [one for one in DIGITS.findall(text) if _WRITTEN.fullmatch(one)]
-    clear = [one for one in written if re.search("[.,]", one) and not _AMBIGUOUS.fullmatch(one)]
+    clear = [
+        one
+        for one in written
+        if re.search("[.,]", one) and not _AMBIGUOUS.fullmatch(one)
+    ]
     marks = {_mark_of(one) for one in clear}
     return marks.pop() if len(marks) == 1 else ""
 
 
-_MORNING = r"a\.?m\b|morning|morgens|ochtends?|vormittags?|matin|mañana|mattin[ao]|manhã|morgonen"
+_MORNING = (
+    r"a\.?m\b|morning|morgens|ochtends?|vormittags?|matin|mañana|mattin[ao]|manhã"
+    r"|morgonen"
+)
 _LATER = (
     r"p\.?m\b|afternoon|evening|tonight|nachmittags?|abends?|middags?|avonds?|soir|après-midi|tarde"
     r"|pomeriggio|sera|eftermiddagen|kvällen"
@@ -185,7 +238,9 @@ _LATER = (
 _UNCLEAR = re.compile(r"(?<![\w:.,+$€£-])([1-9]):([0-5]\d)(?![\d:]|\s?[ap]\.?m)")
 _NEAR = 28  # characters behind a time within which the part of the day stands
 _ENDING = r"(?!\w|[:.,]\d|[ -](?:\d|[€£$%])|[ ](?!(?:{0})\b)[^\W\d_])"
-"""Behind an hour that only a preposition marks, no noun follows: "after two days" is none."""
+"""Behind an hour that only a preposition marks, no noun follows: "after two days" is
+none.
+"""
 _FOLLOWING_WORDS = (
     "to|until|till|and|or|on|in|at|by|from|the|today|tomorrow|every|each|uhr|uur|bis|tot|und|en|am|"
     "im|im|for|so|but|of|next|this|if|when|because|someone|somebody|we|i|he|she|they|you|please"
@@ -193,7 +248,8 @@ _FOLLOWING_WORDS = (
 
 
 def clocks_in(words: str, text: str = "") -> set[time]:
-    """The times of day that words name in words; `text`, in which they stand, may say which half.
+    """The times of day that words name in words; `text`, in which they stand, may say
+    which half.
 
     Args:
         words: "quarter past six".
@@ -207,12 +263,18 @@ def clocks_in(words: str, text: str = "") -> set[time]:
     for pattern, language, sign, minutes in _patterns():
         for match in list(pattern.finditer(lower)):
             hour = _number(match["hour"], language)
-            late = _number(match["minute"], language) if minutes == "M" else int(minutes)
+            late = (
+                _number(match["minute"], language) if minutes == "M" else int(minutes)
+            )
             if minutes == "M" and late not in (5, 10, 20, 25):
                 continue  # "two to five" are hours
             after = _behind(lower[match.start() :], match.group(), whole)
-            found |= set(_times(hour * 60 + (late if sign == "+" else -late), hour, after))
-            lower = lower[: match.start()] + "·" * len(match.group()) + lower[match.end() :]
+            found |= set(
+                _times(hour * 60 + (late if sign == "+" else -late), hour, after)
+            )
+            lower = (
+                lower[: match.start()] + "·" * len(match.group()) + lower[match.end() :]
+            )
     return found
 
 
@@ -243,18 +305,24 @@ def _patterns() -> list[tuple[re.Pattern[str], str, str, str]]:
     made = []
     for line in word_list("clock_words").splitlines():
         language, offset, form = line.split(" ", 2)
-        names = "|".join(sorted(map(re.escape, number_words(language)), key=len, reverse=True))
+        names = "|".join(
+            sorted(map(re.escape, number_words(language)), key=len, reverse=True)
+        )
         hour = rf"(?P<hour>{names}|(?<![\d:.,-])(?:1?\d|2[0-4]))"
         form = form.replace("HB", f"{hour}{ending}").replace("H ", f"{hour} ")
         form = form.removesuffix("H") + f"{hour}(?!\\w|[:.,]\\d)" * form.endswith("H")
         form = form.replace(" N)", rf" (?:{names}|1?\d|2[0-4]){ending})")
-        form = re.sub(r"\bM\b", f"(?P<minute>{names}|[0-9]{{1,2}})(?![0-9])", form, count=1)
+        form = re.sub(
+            r"\bM\b", f"(?P<minute>{names}|[0-9]{{1,2}})(?![0-9])", form, count=1
+        )
         made.append((re.compile(rf"(?<!\w){form}"), language, offset[0], offset[1:]))
     return made
 
 
 def in_english(words: str) -> str:
-    """Words with the names of months and weekdays, and "to" between days, in English."""
+    """Words with the names of months and weekdays, and "to" between days, in
+    English.
+    """
     pattern, english = _calendar()
     return pattern.sub(lambda found: f" {english[found[1].casefold()]}", words).strip()
 
@@ -268,8 +336,16 @@ def _calendar() -> tuple[re.Pattern[str], Mapping[str, str]]:
         own = Locale(language)
         for form in ("format", "stand-alone"):
             months, days = own.months[form]["wide"], own.days[form]["wide"]
-            names |= {months[n].casefold(): english.months["format"]["wide"][n] for n in months}
-            names |= {days[n].casefold(): english.days["format"]["wide"][n] for n in days}
+            names |= {
+                months[n].casefold(): english.months["format"]["wide"][n]
+                for n in months
+            }
+            names |= {
+                days[n].casefold(): english.days["format"]["wide"][n] for n in days
+            }
     spelled = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    before, after = r"(?:(?<=\d)\.?\s(?:de\s|di\s)?|(?<!\w))", r"(?:\sde(?=\s\d{4}))?(?!\w)"
+    before, after = (
+        r"(?:(?<=\d)\.?\s(?:de\s|di\s)?|(?<!\w))",
+        r"(?:\sde(?=\s\d{4}))?(?!\w)",
+    )
     return re.compile(rf"{before}({spelled}){after}", re.IGNORECASE), names

@@ -31,7 +31,16 @@ class Model(AnswersBySchema):
         return self.text
 
 
-def job(tmp_path, name, model, judging, systems=PLAIN, reader=ContextReader, specs=None, **more):
+def job(
+    tmp_path,
+    name,
+    model,
+    judging,
+    systems=PLAIN,
+    reader=ContextReader,
+    specs=None,
+    **more,
+):
     data = LOADERS[name](getattr(tiny, name)(tmp_path / "data"))
     specs = specs or chosen(systems, answering=True, has_model=True)
     return Job(
@@ -61,7 +70,11 @@ class Walker(Model):
     def _generate(self, messages, *args, **options):
         asked = next(m.text for m in messages if isinstance(m, HumanMessage))
         if isinstance(messages[-1], HumanMessage) and "Beans" in asked:
-            look = {"name": "search_conversation", "args": {"query": "beans"}, "id": "c1"}
+            look = {
+                "name": "search_conversation",
+                "args": {"query": "beans"},
+                "id": "c1",
+            }
             said = AIMessage("", tool_calls=[look])
         else:
             said = AIMessage('{"answer": "yes", "reason": "so it was said"}')

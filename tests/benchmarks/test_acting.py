@@ -14,7 +14,12 @@ from tests.support.marks import needs_model
 def sampled(every: int) -> tuple[list[Any], list[Any]]:
     """The lines that every so many tasks need, with a third of the others; and these tasks."""
     lines, tasks = load("acting_memory"), load("acting_tasks")[::every]
-    needed = {one for task in tasks for gold in task["gold"].values() for one in gold["sources"]}
+    needed = {
+        one
+        for task in tasks
+        for gold in task["gold"].values()
+        for one in gold["sources"]
+    }
     needed |= {line["supersedes"] for line in lines}
     kept = [
         line
@@ -36,7 +41,9 @@ def test_values_are_found_copied_and_never_invented(
     every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if every > 1:
-        monkeypatch.setattr(acting, "load", lambda name: sampled(every)[name == "acting_tasks"])
+        monkeypatch.setattr(
+            acting, "load", lambda name: sampled(every)[name == "acting_tasks"]
+        )
     done, lies = acting.acting(lies=max(3, 10 // every))
     assert len(done) >= 60 // every
     seen = acting.shown(done)
@@ -52,7 +59,13 @@ def test_values_are_found_copied_and_never_invented(
         _fits(one)
     assert acting.lies_taken(lies) == 0
     measures = acting.report_acting(done, lies)
-    for name in ("value_f1", "slot_f1", "exact_match", "slot accuracy, inferred", "unused"):
+    for name in (
+        "value_f1",
+        "slot_f1",
+        "exact_match",
+        "slot accuracy, inferred",
+        "unused",
+    ):
         assert name in measures
 
 
@@ -68,12 +81,23 @@ def _fits(one: Filled) -> None:
 def test_the_set_is_what_it_says() -> None:
     lines, tasks = load("acting_memory"), load("acting_tasks")
     known = {line["id"]: line for line in lines}
-    slots = [(task, slot, gold) for task in tasks for slot, gold in task["gold"].items()]
+    slots = [
+        (task, slot, gold) for task in tasks for slot, gold in task["gold"].items()
+    ]
     kinds = {gold["type"] for _, _, gold in slots}
     assert kinds == {"explicit", "inferred", "default"}
-    assert {task["kind"] for task in tasks} >= {"update", "scope", "mid_history", "complex"}
+    assert {task["kind"] for task in tasks} >= {
+        "update",
+        "scope",
+        "mid_history",
+        "complex",
+    }
     for task, slot, gold in slots:
-        told = [known[one][part] or "" for one in gold["sources"] for part in ("message", "record")]
+        told = [
+            known[one][part] or ""
+            for one in gold["sources"]
+            for part in ("message", "record")
+        ]
         words = gold.get("surface", gold["value"])
         if gold["type"] != "explicit" or not told or isinstance(words, list):
             continue

@@ -44,7 +44,10 @@ def test_interval_holds_the_mean_and_is_repeatable():
     values = [0.0, 1.0] * 200
     low, high = bootstrap_interval(values)
     # Standard error of the mean of 400 coin tosses is 0.025; 1.96 of them to each side
-    assert (low, high) == (pytest.approx(0.451, abs=0.01), pytest.approx(0.549, abs=0.01))
+    assert (low, high) == (
+        pytest.approx(0.451, abs=0.01),
+        pytest.approx(0.549, abs=0.01),
+    )
     assert bootstrap_interval(values) == (low, high)
 
 

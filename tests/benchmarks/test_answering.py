@@ -19,22 +19,29 @@ from tests.support.models import AnswersBySchema
 
 def test_locomo_is_answered_and_judged(tmp_path):
     model = Model("yes")
-    judging = AnswersBySchema(Verdict=lambda asked: RIGHT | {"correct": "Beans?" in asked})
+    judging = AnswersBySchema(
+        Verdict=lambda asked: RIGHT | {"correct": "Beans?" in asked}
+    )
     made = job(tmp_path, "locomo", model, judging, prices=(1.0, 2.0))
     rows, text = measured(made)
     assert len(rows) == 4 * len(PLAIN)
     by = {(row["system"], row["question"]): row for row in rows}
     # right by the judge, and `yes` is the gold's only word
     assert by["bm25", "q1"]["scores"] == {"f1": 1.0, "bleu1": 1.0, "score": 1.0}
-    assert by["bm25", "q4"]["scores"] == {"f1": 0.0, "score": 0.0}  # it should have abstained
+    # it should have abstained
+    assert by["bm25", "q4"]["scores"] == {"f1": 0.0, "score": 0.0}
     assert not any(row["failures"] for row in rows)
     assert "| bm25 | 0.250 | 0.250 |" in text
     assert "Without category 5" in text
     # 4 questions: one call of 10 + 5 tokens each, and one of the judge's; 4 * (10 + 2 * 5) / 1e6
     assert "| bm25 | 4 | 40 | 20 | 4 | 60 | 0.0001 |" in text
-    full = next(asked for _, asked in model.asked if "beans" in asked and "shed" in asked)
+    full = next(
+        asked for _, asked in model.asked if "beans" in asked and "shed" in asked
+    )
     assert full.startswith("Now: 2024-03-02T09:00:00+00:00\nRemembered:\n[2024-03-01]")
-    rule = [asked for _, asked in judging.asked if "Only an answer that says so" in asked]
+    rule = [
+        asked for _, asked in judging.asked if "Only an answer that says so" in asked
+    ]
     assert len(rule) == len(PLAIN)
 
 
@@ -76,7 +83,9 @@ def test_realmem_is_scored_as_in_the_paper(tmp_path):
         ScaleVerdict={"reason": "part", "score": 2},
         MemoryVerdict={"found": [1, 1, 9], "helpful": 1},
     )
-    rows, text = measured(job(tmp_path, "realmem", Model("The shed is near."), judging, ["bm25"]))
+    rows, text = measured(
+        job(tmp_path, "realmem", Model("The shed is near."), judging, ["bm25"])
+    )
     first, second, third = rows
     # 1 of 3 memories; a number that is not on the list does not count
     assert first["scores"]["memory_recall"] == pytest.approx(1 / 3)
@@ -106,12 +115,15 @@ def test_gold_does_not_change_what_the_model_is_told(tmp_path):
 
 def test_what_a_navigator_read_is_what_the_judge_sees_as_found(tmp_path):
     judging = AnswersBySchema(
-        ScaleVerdict={"reason": "part", "score": 2}, MemoryVerdict={"found": [1], "helpful": 1}
+        ScaleVerdict={"reason": "part", "score": 2},
+        MemoryVerdict={"found": [1], "helpful": 1},
     )
     made = job(tmp_path, "realmem", Walker(), judging, ["ours"], reader=NavigateReader)
     talk = made.data.conversations[0]
     beans = [replace(talk.questions[0], text="Beans? the shed")]
-    made = replace(made, data=replace(made.data, conversations=[replace(talk, questions=beans)]))
+    made = replace(
+        made, data=replace(made.data, conversations=[replace(talk, questions=beans)])
+    )
     rows, text = measured(made)
     (asked,) = [asked for name, asked in judging.asked if name == "MemoryVerdict"]
     assert "I plan a shed." in asked.split("Found:")[1]
@@ -126,7 +138,9 @@ def test_what_a_navigator_read_is_what_the_judge_sees_as_found(tmp_path):
 def test_what_a_question_does_not_measure_is_in_no_mean(tmp_path, monkeypatch):
     """Without a judge a preference has no score at all, which is not the same as 0."""
     drawn = {}
-    monkeypatch.setattr("benchmarks.report.plots.bars", lambda panels, file: drawn.update(panels))
+    monkeypatch.setattr(
+        "benchmarks.report.plots.bars", lambda panels, file: drawn.update(panels)
+    )
     made = job(tmp_path, "longmemeval", Model("Pixel"), None, ["bm25"])
     first, second = made.data.conversations
     likes = replace(second.questions[0], rule="preference", category="likes")
@@ -209,12 +223,18 @@ def test_full_context_is_whole_and_in_the_order_in_which_it_was_said():
             return Reply()
 
     said = [
-        {"id": f"m{n}", "role": "user", "content": f"line {n} " + "x" * 3_000 + f" end {n}"}
+        {
+            "id": f"m{n}",
+            "role": "user",
+            "content": f"line {n} " + "x" * 3_000 + f" end {n}",
+        }
         for n in range(4)
     ]
     system.add(Session("s", said))
     system.answer(Question("q", "what?"), 20, Seeing(Speaker(Model()), 10))
-    ends = [seen[0].text.index(f"{word} {n}") for n in range(4) for word in ("line", "end")]
+    ends = [
+        seen[0].text.index(f"{word} {n}") for n in range(4) for word in ("line", "end")
+    ]
     assert ends == sorted(ends)
     small = FullContext(1_400)
     small.add(Session("s", said))

@@ -21,7 +21,11 @@ PLAN = {
 
 FURTHER = {
     "look_for": [
-        {"for_subgoal": "s1", "atom": "the shed grows (x:thing)", "query": "growing in the shed"}
+        {
+            "for_subgoal": "s1",
+            "atom": "the shed grows (x:thing)",
+            "query": "growing in the shed",
+        }
     ]
 }
 
@@ -42,7 +46,9 @@ def test_tool_calls_are_scored_slot_by_slot(tmp_path):
 
 
 def test_our_grounding_fills_the_call(tmp_path):
-    model = Model(Extraction={"memories": []}, ToolFill={"arguments": {}, "missing": ["city"]})
+    model = Model(
+        Extraction={"memories": []}, ToolFill={"arguments": {}, "missing": ["city"]}
+    )
     rows, _ = measured(job(tmp_path, "mem2actbench", model, None, ["ours-reason"]))
     assert [row["reply"]["tool"] for row in rows] == ["book", "book"]
     assert all("city" not in row["reply"]["arguments"] for row in rows)
@@ -68,14 +74,21 @@ def test_what_memory_could_not_read_or_think_is_counted(tmp_path):
     assert [len(row["failures"]) for row in rows] == [1, 1, 1, 1]
     assert all(row["failures"][0].startswith("memory: GoalPlan") for row in rows)
     assert "| 0 | 0 | 4 |" in text  # answers, judgements, memory
-    line = next(one for one in text.split("## Efficiency")[1].splitlines() if "| ours-r" in one)
+    line = next(
+        one for one in text.split("## Efficiency")[1].splitlines() if "| ours-r" in one
+    )
     header = text.split("## Efficiency")[1].splitlines()[4].split(" | ")
     assert line.split(" | ")[header.index("sessions with failures")] == "2"
 
 
 def test_reasoning_and_its_ablations_share_one_reading(tmp_path):
-    model = Model("yes", Extraction={"memories": []}, GoalPlan=PLAN, Unification=FURTHER)
-    specs = [*chosen(["ours-reason"], answering=True, has_model=True), *ablations(["all"])]
+    model = Model(
+        "yes", Extraction={"memories": []}, GoalPlan=PLAN, Unification=FURTHER
+    )
+    specs = [
+        *chosen(["ours-reason"], answering=True, has_model=True),
+        *ablations(["all"]),
+    ]
     made = job(tmp_path, "locomo", model, AnswersBySchema(Verdict=RIGHT), specs=specs)
     rows, text = measured(made)
     assert len(rows) == 4 * len(specs)
@@ -90,27 +103,42 @@ def test_reasoning_and_its_ablations_share_one_reading(tmp_path):
 
 def test_variants_differ_in_nothing_but_what_is_left_out(tmp_path):
     """A reader beside the writer ranks all vectors, a writer those of Chroma and what waits."""
-    shop = Workshop(tmp_path, HashEmbeddings(), Model("yes", Extraction={"memories": []}))
-    specs = [*chosen(["ours-reason"], answering=True, has_model=True), *ablations(["goals"])]
+    shop = Workshop(
+        tmp_path, HashEmbeddings(), Model("yes", Extraction={"memories": []})
+    )
+    specs = [
+        *chosen(["ours-reason"], answering=True, has_model=True),
+        *ablations(["goals"]),
+    ]
     systems = [spec.make(shop) for spec in [*specs, *sweep([2], [1])]]
     assert [system._user.search_conversation("shed") for system in systems] == [[]] * 3
     for system in systems:
-        system.add(Session("s", [{"id": "m1", "role": "user", "content": "A red shed."}]))
+        system.add(
+            Session("s", [{"id": "m1", "role": "user", "content": "A red shed."}])
+        )
     opened = [system._user for system in systems]
-    assert [user.search_conversation("shed")[0].message_id for user in opened] == ["m1"] * 3
+    assert [user.search_conversation("shed")[0].message_id for user in opened] == [
+        "m1"
+    ] * 3
     assert not any(user is systems[0].shared.user for user in opened)
     for system in systems:
         system.close()
 
 
 def test_a_sweep_changes_the_depth_of_the_loop(tmp_path):
-    model = Model("yes", Extraction={"memories": []}, GoalPlan=PLAN, Unification=FURTHER)
+    model = Model(
+        "yes", Extraction={"memories": []}, GoalPlan=PLAN, Unification=FURTHER
+    )
     made = job(tmp_path, "locomo", model, None, specs=sweep([0, 1], [1]))
     rows, text = measured(made)
     assert not any(row["failures"] for row in rows)
-    of = {name: [r for r in rows if r["system"] == name] for name in {r["system"] for r in rows}}
+    of = {
+        name: [r for r in rows if r["system"] == name]
+        for name in {r["system"] for r in rows}
+    }
     deep, flat = of["depth 1, breadth 1"], of["depth 0, breadth 1"]
-    assert all(  # in so small a memory a second round finds nothing new, and asks nobody
+    # in so small a memory a second round finds nothing new, and asks nobody
+    assert all(
         d["reply"]["spent"]["calls"] >= f["reply"]["spent"]["calls"] > 1
         for d, f in zip(deep, flat, strict=True)
     )
@@ -164,10 +192,14 @@ def test_what_is_remembered_is_quoted_as_data(tmp_path):
 
 def test_a_failed_answer_is_not_shown_to_the_judge():
     judging = AnswersBySchema(Verdict=RIGHT)
-    done = judge("judged", Question("q", "x", answer="y"), Reply(failed=True), Speaker(judging))
+    done = judge(
+        "judged", Question("q", "x", answer="y"), Reply(failed=True), Speaker(judging)
+    )
     assert done.scores["score"] == 0
     assert judging.asked == []
     assert done.failures
     for answer in ("y", "A", "👍"):  # an article and a sign, which are no words
-        done = judge("judged", Question("q", "x", answer=answer), Reply(failed=True), None)
+        done = judge(
+            "judged", Question("q", "x", answer=answer), Reply(failed=True), None
+        )
         assert done.scores == {"f1": 0.0, "bleu1": 0.0}

@@ -14,9 +14,13 @@ def test_it_times_forecasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("LANGMEM_GRAPH_DATA", raising=False)
-    monkeypatch.setattr(sys, "argv", ["backlog", "--sizes", "40,80", "--output", str(tmp_path)])
+    monkeypatch.setattr(
+        sys, "argv", ["backlog", "--sizes", "40,80", "--output", str(tmp_path)]
+    )
     backlog.main()
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    rows = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("|")
+    ]
     assert [row.split("|")[1].strip() for row in rows[2:]] == ["40", "80"]
 
 
@@ -24,7 +28,14 @@ def test_published_memories_are_counted_as_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny.realmem(tiny.locomo(tmp_path))
-    arguments = ["--sizes", "20", "--data", str(tmp_path), "--output", str(tmp_path / "out")]
+    arguments = [
+        "--sizes",
+        "20",
+        "--data",
+        str(tmp_path),
+        "--output",
+        str(tmp_path / "out"),
+    ]
     monkeypatch.setattr(sys, "argv", ["backlog", *arguments])
     backlog.main()
     assert "| LoCoMo |" in capsys.readouterr().out

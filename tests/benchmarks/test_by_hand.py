@@ -36,12 +36,18 @@ def test_a_sample_has_of_each_category_its_share_and_is_the_same_again() -> None
         {"one": 4, "two": 2},
         {"one": 2, "two": 12},
     ]
-    assert taken == [talk.questions for talk in by_hand.sampled(data, 20, 1).conversations]
-    assert taken != [talk.questions for talk in by_hand.sampled(data, 20, 2).conversations]
+    assert taken == [
+        talk.questions for talk in by_hand.sampled(data, 20, 1).conversations
+    ]
+    assert taken != [
+        talk.questions for talk in by_hand.sampled(data, 20, 2).conversations
+    ]
 
 
 @contextmanager
-def somebody(queue: Path, seen: dict[str, list[Any]], *, most: int = 99) -> Iterator[None]:
+def somebody(
+    queue: Path, seen: dict[str, list[Any]], *, most: int = 99
+) -> Iterator[None]:
     """Answers every prompt: of system dense with nothing, all others with "beans"."""
 
     def work() -> None:
@@ -50,7 +56,10 @@ def somebody(queue: Path, seen: dict[str, list[Any]], *, most: int = 99) -> Iter
             for folder in queue.glob("*"):
                 for one in Queue(folder).claim(1, "ann"):
                     seen.setdefault(folder.name, []).append(one.body)
-                    verdict = {"reason": "So.", "correct": '"beans"' in one.body["user"]}
+                    verdict = {
+                        "reason": "So.",
+                        "correct": '"beans"' in one.body["user"],
+                    }
                     plan = {"intent": "lookup", "facts": ["f1"], "sure": True}
                     answers = {"judge": json.dumps(verdict), "plan": json.dumps(plan)}
                     text = answers.get(folder.name, "beans")
@@ -84,7 +93,9 @@ def test_every_question_is_answered_once_for_each_system_and_judged(
     told = capsys.readouterr().out
     assert sorted(seen) == ["1", "2", "judge"]
     for folder in ("1", "2"):
-        asked = [re.search(r'The user says: "(.*)"', one["user"])[1] for one in seen[folder]]
+        asked = [
+            re.search(r'The user says: "(.*)"', one["user"])[1] for one in seen[folder]
+        ]
         assert sorted(asked) == ["Beans?", "Nowhere?", "When?", "Who sold it?"]
     assert len(seen["judge"]) == 4  # both systems said the same
     assert not re.search("ours|dense", json.dumps(seen))
@@ -101,9 +112,12 @@ def test_a_model_plans_what_is_recalled_for_each_question(
     with somebody(tmp_path / "q", seen):
         run("--systems", f"{by_hand.REASONED},dense")
     assert len(seen["plan"]) == len({one["tag"] for one in seen["plan"]}) == 4
-    rows = map(json.loads, (tmp_path / "out" / by_hand.ANSWERS).read_text().splitlines())
+    rows = map(
+        json.loads, (tmp_path / "out" / by_hand.ANSWERS).read_text().splitlines()
+    )
     shown = [row["shown"] for row in rows if row["system"] == by_hand.REASONED]
-    assert [len(ids) for ids in shown] == [1] * 4  # what the plan named, and nothing else
+    # what the plan named, and nothing else
+    assert [len(ids) for ids in shown] == [1] * 4
     told = capsys.readouterr().out
     assert "model calls of ours-auto, mean per question: 1.0 (4 in all)" in told
     assert "model calls of dense" not in told
@@ -118,7 +132,9 @@ def test_what_is_kept_holds_no_text_of_the_data(run: Any, tmp_path: Path) -> Non
         assert text not in kept
 
 
-def test_a_stopped_run_asks_only_what_was_not_answered(run: Any, tmp_path: Path) -> None:
+def test_a_stopped_run_asks_only_what_was_not_answered(
+    run: Any, tmp_path: Path
+) -> None:
     with somebody(tmp_path / "q", {}):
         run()
     file = tmp_path / "out" / by_hand.ANSWERS

@@ -9,7 +9,8 @@ from benchmarks.causal.pairs import KINDS, PARTS, load, shared_words
 from benchmarks.metrics.statistics import auc
 
 TELLTALE = re.compile(
-    r"\b(because|so|therefore|thus|hence|since|result\w*|caus\w*|due|led|consequen\w*|why)\b", re.I
+    r"\b(because|so|therefore|thus|hence|since|result\w*|caus\w*|due|led|consequen\w*|why)\b",
+    re.I,
 )
 
 
@@ -19,7 +20,9 @@ def _means(measure):
 
 def test_there_are_enough_and_none_comes_twice():
     groups = load()
-    texts = [text for group in groups for text in (group.cause, *group.effects.values())]
+    texts = [
+        text for group in groups for text in (group.cause, *group.effects.values())
+    ]
     assert len(set(texts)) == len(texts) == 4 * len(groups)
     assert {group.part for group in groups} == set(PARTS)
     assert all(sum(group.part == part for group in groups) >= 40 for part in PARTS)

@@ -30,7 +30,9 @@ def test_messages_of_one_topic_are_close():
     chat = chatter.make_chat()
     embeddings = CheapEmbeddings(chat)
     talks = list(chatter.sessions(chat, 200))
-    vectors = np.array([embeddings.embed_documents([m["content"] for m in t]) for t in talks])
+    vectors = np.array(
+        [embeddings.embed_documents([m["content"] for m in t]) for t in talks]
+    )
     likeness = np.einsum("aid,bjd->ab", vectors, vectors) / vectors.shape[1] ** 2
     own, others = np.diag(likeness), likeness[~np.eye(len(talks), dtype=bool)]
     assert own.min() > others.mean() + 0.05

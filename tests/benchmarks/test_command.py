@@ -18,7 +18,15 @@ def invoke(*words, **options):
 
 def test_the_command_measures_retrieval(tmp_path):
     data = tiny.locomo(tmp_path / "data")
-    words = ["locomo", "--data", data, "--out", tmp_path / "runs", "--embeddings", "hash"]
+    words = [
+        "locomo",
+        "--data",
+        data,
+        "--out",
+        tmp_path / "runs",
+        "--embeddings",
+        "hash",
+    ]
     done = invoke(*words)
     assert done.exit_code == 0, done.output
     assert "## LoCoMo: 3 questions with gold" in done.stdout
@@ -35,7 +43,13 @@ def test_a_set_without_gold_is_reported_too(tmp_path):
     file = folder / "longmemeval_s.json"
     file.write_text(json.dumps([tiny.haystack("q_abs")]))
     done = invoke(
-        "longmemeval", "--data", folder, "--out", tmp_path / "runs", "--embeddings", "hash"
+        "longmemeval",
+        "--data",
+        folder,
+        "--out",
+        tmp_path / "runs",
+        "--embeddings",
+        "hash",
     )
     assert done.exit_code == 0, done.output
     assert "## LongMemEval: 0 questions with gold" in done.stdout
@@ -55,7 +69,14 @@ def test_without_a_name_the_command_lists_them():
 
 def test_several_benchmarks_run_one_after_the_other(tmp_path):
     tiny.realmem(tiny.locomo(tmp_path / "data"))
-    rest = ["--data", tmp_path / "data", "--out", tmp_path / "runs", "--embeddings", "hash"]
+    rest = [
+        "--data",
+        tmp_path / "data",
+        "--out",
+        tmp_path / "runs",
+        "--embeddings",
+        "hash",
+    ]
     done = invoke("locomo", "realmem", *rest, "--systems", "bm25")
     assert done.exit_code == 0, done.output
     assert done.stdout.index("## LoCoMo: 3 questions") < done.stdout.index(
@@ -101,9 +122,20 @@ OPTIONS = [
 
 
 def test_every_option_that_changes_answers_begins_another_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "load_chat_model", lambda *a, **o: Walker(Verdict=RIGHT))
+    monkeypatch.setattr(
+        command, "load_chat_model", lambda *a, **o: Walker(Verdict=RIGHT)
+    )
     data = tiny.locomo(tmp_path / "data")
-    rest = ["--data", data, "--out", tmp_path / "runs", "--embeddings", "hash", "--model", "x"]
+    rest = [
+        "--data",
+        data,
+        "--out",
+        tmp_path / "runs",
+        "--embeddings",
+        "hash",
+        "--model",
+        "x",
+    ]
     rest += ["--systems", "bm25"]
     for words in ([], *OPTIONS, ["--systems", "bm25,ours"], ["--prices", "1,2"]):
         done = invoke("locomo", *rest, *words)

@@ -14,26 +14,39 @@ from benchmarks.data.locomo import evidence_ids
 from benchmarks.job import fingerprint, limited
 from tests.benchmarks import tiny
 
-DATA = Path(os.environ.get("LANGMEM_GRAPH_DATA") or Path(__file__).parents[3] / "shared" / "data")
+DATA = Path(
+    os.environ.get("LANGMEM_GRAPH_DATA")
+    or Path(__file__).parents[3] / "shared" / "data"
+)
 
 
 def test_locomo(tmp_path):
     data = LOADERS["locomo"](tiny.locomo(tmp_path))
     (talk,) = data.conversations
-    assert [session.session_id for session in talk.sessions] == ["session_1", "session_2"]
+    assert [session.session_id for session in talk.sessions] == [
+        "session_1",
+        "session_2",
+    ]
     (first,) = talk.sessions[0].messages
     assert (first["id"], first["name"]) == ("D1:1", "Mira")
     assert first["content"] == "Look! [shares a red shed]"
     assert talk.sessions[1].records == [
-        {"text": "Mira planted beans.", "subject": "Mira", "source_message_ids": ["D2:1"]}
+        {
+            "text": "Mira planted beans.",
+            "subject": "Mira",
+            "source_message_ids": ["D2:1"],
+        }
     ]
-    assert [(q.text, q.category, set(q.gold), q.answer, q.rule) for q in talk.questions] == [
+    assert [
+        (q.text, q.category, set(q.gold), q.answer, q.rule) for q in talk.questions
+    ] == [
         ("Beans?", "1 multi-hop", {"D2:1", "D1:1"}, "yes", "answer"),
         ("When?", "2 temporal", {"D2:1"}, "2024", "answer"),
         ("Nowhere?", "4 single-hop", set(), "x", "answer"),
         ("Who sold it?", "5 adversarial", {"D1:1"}, "", "abstain"),
     ]
-    assert {q.at for q in talk.questions} == {"2024-03-02T09:00:00+00:00"}  # after all was said
+    # after all was said
+    assert {q.at for q in talk.questions} == {"2024-03-02T09:00:00+00:00"}
     steps = list(talk.steps())
     assert [len(asked) for asked, _ in steps] == [0, 0, 4]
     assert steps[-1][1] is None
@@ -67,28 +80,37 @@ def test_realmem_asks_before_the_session_is_added(tmp_path):
         ("Gold?", "single", set(), 2),
     ]
     first = person.questions[0]
-    assert first.category == "Static Retrieval"  # the paper's name of what files call otherwise
+    # the paper's name of what files call otherwise
+    assert first.category == "Static Retrieval"
     assert first.memories == ("memory of s1", "memory of s2", "memory of s3")
     assert (first.answer, person.sessions[0].records[0]["source_message_ids"]) == (
         "Noted.",
         ["s1:1"],
     )
-    assert {question.at for question in person.questions} == {"2025-12-24T00:00:00+00:00"}
+    assert {question.at for question in person.questions} == {
+        "2025-12-24T00:00:00+00:00"
+    }
     assert [len(asked) for asked, _ in person.steps()] == [0, 1, 2, 0]
 
 
 def test_longmemeval(tmp_path):
     talks = LOADERS["longmemeval"](tiny.longmemeval(tmp_path)).conversations
-    assert [session.session_id for session in talks[0].sessions] == ["s1", "s2"]  # by date
+    # by date
+    assert [session.session_id for session in talks[0].sessions] == ["s1", "s2"]
     assert talks[0].sessions[1].messages == [
         {"id": "s2:1", "role": "user", "content": "My cat is called Pixel.",
          "at": "2023-05-21T00:51:00+00:00"}
     ]  # fmt: skip
     (question,) = talks[0].questions
-    assert (question.gold, question.rule, question.answer) == ({"s2"}, "update", "Pixel")
+    assert (question.gold, question.rule, question.answer) == (
+        {"s2"},
+        "update",
+        "Pixel",
+    )
     assert question.at == "2023-05-30T09:00:00+00:00"
     (unknown,) = talks[1].questions
-    assert (unknown.rule, unknown.gold) == ("abstain", set())  # nothing can be found for it
+    # nothing can be found for it
+    assert (unknown.rule, unknown.gold) == ("abstain", set())
 
 
 def test_ids_of_haystacks_do_not_tell_what_is_gold(tmp_path):
@@ -98,7 +120,9 @@ def test_ids_of_haystacks_do_not_tell_what_is_gold(tmp_path):
     file.write_text(json.dumps([row | {"answer_session_ids": ["answer_1"]}]))
     (talk,) = LOADERS["longmemeval"](file).conversations
     assert talk.questions[0].gold == {"s2"}
-    assert "answer" not in json.dumps([[s.session_id, s.messages] for s in talk.sessions])
+    assert "answer" not in json.dumps(
+        [[s.session_id, s.messages] for s in talk.sessions]
+    )
 
 
 def test_a_session_that_is_there_twice_is_two(tmp_path):
@@ -135,16 +159,24 @@ def test_what_is_there_twice_is_refused(tmp_path):
 def test_actmemeval(tmp_path):
     (talk,) = LOADERS["actmemeval"](tiny.actmemeval(tmp_path)).conversations
     assert [session.session_id for session in talk.sessions] == ["s1", "s2"]
-    assert talk.sessions[0].messages[0]["content"] == "My cat is called Pixel."  # no dates
+    # no dates
+    assert talk.sessions[0].messages[0]["content"] == "My cat is called Pixel."
     (request,) = talk.questions
-    assert (request.rule, request.gold, request.answer) == ("act", {"s1"}, "Lilies harm cats.")
+    assert (request.rule, request.gold, request.answer) == (
+        "act",
+        {"s1"},
+        "Lilies harm cats.",
+    )
 
 
 def test_personamem(tmp_path):
     data = LOADERS["personamem"](tiny.personamem(tmp_path))
     (talk,) = data.conversations
     (session,) = talk.sessions
-    assert [m["content"] for m in session.messages] == ["I always take the night train.", "Noted."]
+    assert [m["content"] for m in session.messages] == [
+        "I always take the night train.",
+        "Noted.",
+    ]
     (question,) = talk.questions
     assert (question.text, question.gold) == ("How do I get to Vienna?", {"m1"})
     assert sorted(question.options) == ["By plane.", "By the night train.", "On foot."]
@@ -181,7 +213,9 @@ def test_personamems_gold_stands_where_the_whole_snippet_does(tmp_path):
 def test_personamems_histories_are_part_of_the_data(tmp_path):
     _personamem(tmp_path)
     before = fingerprint(LOADERS["personamem"](tmp_path).files)
-    (tmp_path / "data" / "chat_history_32k" / "p7.json").write_text(json.dumps(_says("Else.")))
+    (tmp_path / "data" / "chat_history_32k" / "p7.json").write_text(
+        json.dumps(_says("Else."))
+    )
     assert fingerprint(LOADERS["personamem"](tmp_path).files) != before
 
 
@@ -195,7 +229,9 @@ def test_personamem_is_the_one_of_texts(tmp_path):
 
 @pytest.mark.parametrize("form", ["utf-8-sig", "crlf", "long"])
 def test_personamems_table_in_other_forms(tmp_path, form):
-    place = _personamem(tmp_path, pref_type="x" * 200_000 if form == "long" else "travel")
+    place = _personamem(
+        tmp_path, pref_type="x" * 200_000 if form == "long" else "travel"
+    )
     text = place.read_text()
     if form == "crlf":
         place.write_bytes(text.replace("\n", "\r\n").encode())
@@ -211,7 +247,11 @@ def test_mem2actbench_in_the_papers_layout(tmp_path):
     assert data.by == "session"
     assert [session.session_id for session in talk.sessions] == ["c1", "c2"]
     known, lost = talk.questions
-    assert (known.gold, known.kind, known.category) == ({"c1"}, "evidence present", "L1")
+    assert (known.gold, known.kind, known.category) == (
+        {"c1"},
+        "evidence present",
+        "L1",
+    )
     assert (lost.gold, lost.kind) == (set(), "evidence absent")
     assert [(s.name, s.value, s.type) for s in known.goal.slots] == [
         ("city", "Rome", "explicit"),
@@ -223,7 +263,9 @@ def test_mem2actbench_in_the_papers_layout(tmp_path):
 def test_mem2actbench_reads_the_version_that_is_meant(tmp_path):
     folder = tiny.mem2actbench(tmp_path)
     small = folder / "toolmem_conversation-small.jsonl"
-    small.write_text((folder / "toolmem_conversation.jsonl").read_text().replace("Rome", "Oslo"))
+    small.write_text(
+        (folder / "toolmem_conversation.jsonl").read_text().replace("Rome", "Oslo")
+    )
 
     def said(data):
         found = LOADERS["mem2actbench"](data)
@@ -234,7 +276,9 @@ def test_mem2actbench_reads_the_version_that_is_meant(tmp_path):
     plain = {"qa_dataset.jsonl", "toolmem_conversation.jsonl"}
     assert said(folder) == ("I live in Rome.", plain)
     assert said(small) == ("I live in Oslo.", {"qa_dataset.jsonl", small.name})
-    (folder / "toolmem_conversation.jsonl").rename(folder / "toolmem_conversation_other.jsonl")
+    (folder / "toolmem_conversation.jsonl").rename(
+        folder / "toolmem_conversation_other.jsonl"
+    )
     with pytest.raises(BenchDataError, match="Which one"):
         LOADERS["mem2actbench"](folder)
 
@@ -243,8 +287,13 @@ def test_mem2actbench_in_our_layout(tmp_path):
     data = LOADERS["mem2actbench"](tiny.acting(tmp_path))
     (talk,) = data.conversations
     assert data.by == "message"
-    assert [session.session_id for session in talk.sessions] == ["2024-03-07", "2024-03-08"]
-    assert talk.sessions[1].records == [{"text": "Home: Oslo", "source_message_ids": ["m2"]}]
+    assert [session.session_id for session in talk.sessions] == [
+        "2024-03-07",
+        "2024-03-08",
+    ]
+    assert talk.sessions[1].records == [
+        {"text": "Home: Oslo", "source_message_ids": ["m2"]}
+    ]
     (task,) = talk.questions
     assert (task.gold, task.kind, task.category) == ({"m2"}, "update", "2")
     assert (task.goal.absent, task.goal.slots[0].complex) == (("guests",), False)
@@ -256,7 +305,9 @@ def test_missing_data_is_told_with_its_origin(name, tmp_path):
         LOADERS[name](tmp_path)
 
 
-@pytest.mark.parametrize("name", ["locomo", "realmem", "longmemeval", "actmemeval", "mem2actbench"])
+@pytest.mark.parametrize(
+    "name", ["locomo", "realmem", "longmemeval", "actmemeval", "mem2actbench"]
+)
 def test_another_layout_is_refused_by_name(name, tmp_path):
     file = tmp_path / ("acting_x.jsonl" if name == "mem2actbench" else "x.json")
     file.write_text(json.dumps({"hello": 1}))
@@ -270,7 +321,9 @@ def test_bytes_that_are_no_text_are_refused_by_name(name, tmp_path):
     files = [one for one in tmp_path.rglob("*") if one.is_file()]
     for one in files:
         one.write_bytes(b"\xff\xfe\x00" + one.read_bytes())
-    with pytest.raises(BenchDataError, match="|".join(re.escape(str(one)) for one in files)):
+    with pytest.raises(
+        BenchDataError, match="|".join(re.escape(str(one)) for one in files)
+    ):
         LOADERS[name](tmp_path)
 
 

@@ -40,7 +40,12 @@ def found(text: str) -> list[tuple[str, str]]:
         ("５月３日に", "date", "５月３日", "--05-03"),
         ("2025年5月3日", "date", "2025年5月3日", "2025-05-03"),
         ("the 31 June 2025", "date", "31 June 2025", "31 june 2025"),
-        ("since 2024-01-15T10:00:00Z", "date", "2024-01-15T10:00:00Z", "2024-01-15T10:00:00Z"),
+        (
+            "since 2024-01-15T10:00:00Z",
+            "date",
+            "2024-01-15T10:00:00Z",
+            "2024-01-15T10:00:00Z",
+        ),
         ("in May 2024", "date", "May 2024", "2024-05"),
         ("at 7:30 p.m. sharp", "time", "7:30 p.m.", "19:30"),
         ("at 12am", "time", "12am", "00:00"),
@@ -66,7 +71,9 @@ def found(text: str) -> list[tuple[str, str]]:
         ("au 12 Rue de la Paix", "address", "12 Rue de la Paix", None),
     ],
 )
-def test_each_kind_is_found(text: str, kind: str, raw: str, normalized: str | None) -> None:
+def test_each_kind_is_found(
+    text: str, kind: str, raw: str, normalized: str | None
+) -> None:
     (value,) = find_values(text)
     assert (value.type, value.raw) == (kind, raw)
     assert normalized in (None, value.normalized)
@@ -120,7 +127,9 @@ def test_a_date_inside_a_code_belongs_to_the_code() -> None:
         ("\ud800", "x\ud800y", True),
     ],
 )
-def test_a_value_is_held_as_a_whole_token_only(raw: str, source: str, expected: bool) -> None:
+def test_a_value_is_held_as_a_whole_token_only(
+    raw: str, source: str, expected: bool
+) -> None:
     assert held(raw, source) == expected
 
 
@@ -146,7 +155,9 @@ def test_a_long_link_is_one_value() -> None:
 said = st.text(st.characters(codec=None, exclude_categories=())) | st.lists(
     st.sampled_from(
         "12 120 -5 3.5 $40 40€ 10:30 5pm 2025-05-03 May 7 5月3日 AB-12 order # / - . , : a@b.co "
-        "https://x.org/?a=1 +49 30 (0) ２０ \u00a0 \u0301 東 Baker Street v1.2 tomorrow".split(" ")
+        "https://x.org/?a=1 +49 30 (0) ２０ \u00a0 \u0301 東 Baker Street v1.2 tomorrow".split(
+            " "
+        )
     )
 ).map(lambda parts: "".join(f"{part}{' ' * (len(part) % 2)}" for part in parts))
 

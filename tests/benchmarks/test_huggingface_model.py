@@ -10,7 +10,9 @@ from langmem_graph.errors import CausalModelError, LangMemGraphError, MissingExt
 
 
 @pytest.mark.parametrize("module", ["torch", "transformers"])
-def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+def test_a_missing_extra_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match="transformers and torch") as raised:
         HuggingFaceModel("any").nll("a", " b")
@@ -23,25 +25,38 @@ def tiny(tmp_path: Path) -> Path:
     pytest.importorskip("torch", reason="no torch: pip install torch transformers")
     transformers = pytest.importorskip("transformers", reason="no transformers")
     tokenizers = pytest.importorskip("tokenizers")
-    words = {word: place for place, word in enumerate(["[UNK]", "It", "rained", "Bo", "fell", "."])}
+    words = {
+        word: place
+        for place, word in enumerate(["[UNK]", "It", "rained", "Bo", "fell", "."])
+    }
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, "[UNK]"))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]")
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="[UNK]"
+    )
     fast.save_pretrained(tmp_path)
     transformers.set_seed(0)
     size = {"vocab_size": 6, "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 2}
-    transformers.GPT2LMHeadModel(transformers.GPT2Config(**size)).save_pretrained(tmp_path)
+    transformers.GPT2LMHeadModel(transformers.GPT2Config(**size)).save_pretrained(
+        tmp_path
+    )
     return tmp_path
 
 
-def test_a_model_of_transformers_gives_the_mean_of_its_log_probabilities(tiny: Path) -> None:
+def test_a_model_of_transformers_gives_the_mean_of_its_log_probabilities(
+    tiny: Path,
+) -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
     model, ids = AutoModelForCausalLM.from_pretrained(tiny).eval(), [1, 2, 5, 3, 4]
     with torch.no_grad():  # word by word, each after all before it
         nats = [
-            -float(model(torch.tensor([ids[:place]])).logits[0, -1].log_softmax(-1)[ids[place]])
+            -float(
+                model(torch.tensor([ids[:place]]))
+                .logits[0, -1]
+                .log_softmax(-1)[ids[place]]
+            )
             for place in (3, 4)
         ]
     found = HuggingFaceModel(str(tiny)).nll("It rained.", " Bo fell")

@@ -10,7 +10,9 @@ def row(question="q1", **more):
     return {**own, "failures": [], **more}
 
 
-@pytest.mark.parametrize("text", ["a\u2028b", "a\u0085b", "a\x1cb", "a\rb", "a\ud83db", "äß👍"])
+@pytest.mark.parametrize(
+    "text", ["a\u2028b", "a\u0085b", "a\x1cb", "a\rb", "a\ud83db", "äß👍"]
+)
 def test_what_a_model_says_never_breaks_a_line(tmp_path, text):
     file = tmp_path / "items.jsonl"
     Log(file).add(row(reason=text))
@@ -57,7 +59,8 @@ def test_only_failures_of_who_is_asked_now_are_forgotten(tmp_path):
     first.add(row("q1", failures=["answer: gone"]))
     first.add(row("q1", system="ours", failures=["answer: gone"]))
     first.add(row("q2"))
-    first.add(row(row="added", place=0, failures=["memory: unread"]))  # perhaps not read again
+    # perhaps not read again
+    first.add(row(row="added", place=0, failures=["memory: unread"]))
     Log(file, retry=["bm25"])
     assert len(Log(file).rows("added")) == 1
     kept = [(one["system"], one["question"]) for one in Log(file).rows("asked")]

@@ -14,7 +14,9 @@ _IMPORT = re.compile(r"^\s*(?:from|import) benchmarks\b", re.MULTILINE)
 
 
 def test_the_wheel_holds_the_package_alone(tmp_path):
-    (wheel,) = WheelBuilder(str(REPOSITORY)).build(directory=str(tmp_path), versions=["standard"])
+    (wheel,) = WheelBuilder(str(REPOSITORY)).build(
+        directory=str(tmp_path), versions=["standard"]
+    )
     names = ZipFile(wheel).namelist()
     assert {Path(name).parts[0] for name in names} == {
         "langmem_graph",
@@ -42,4 +44,6 @@ def test_the_wheel_has_every_prompt_template_and_word_list(tmp_path: Path) -> No
 def test_the_package_imports_nothing_that_measures():
     modules = list((REPOSITORY / "langmem_graph").rglob("*.py"))
     assert len(modules) > 50
-    assert not [file for file in modules if _IMPORT.search(file.read_text(encoding="utf-8"))]
+    assert not [
+        file for file in modules if _IMPORT.search(file.read_text(encoding="utf-8"))
+    ]

@@ -27,7 +27,11 @@ def test_every_view_is_painted_alone_and_beside_a_process_that_writes(
     place = tmp_path / "memory"
     words = ["--messages", "200", "--times", "1", "--memory", str(place)]
     assert pages.main([*words, "--output", str(tmp_path)]) == 0
-    rows = re.findall(r"^\| ([a-z ]+) ((?:\| [\d,]+ ){6})\|$", capsys.readouterr().out, re.M)
+    rows = re.findall(
+        r"^\| ([a-z ]+) ((?:\| [\d,]+ ){6})\|$", capsys.readouterr().out, re.M
+    )
     assert [name for name, _ in rows] == list(pages._views(place))
     for name, cells in rows:
-        assert all(int(cell.replace(",", "")) > 0 for cell in re.findall(r"[\d,]+", cells)), name
+        assert all(
+            int(cell.replace(",", "")) > 0 for cell in re.findall(r"[\d,]+", cells)
+        ), name

@@ -30,14 +30,21 @@ def said(number):
 
 
 def test_the_oracle_reads_the_gold_and_nothing_else(tmp_path):
-    model = Model(Filled={"name": "book", "arguments": json.dumps({"city": "Rome", "guests": 2})})
-    rows, text = measured(job(tmp_path, "mem2actbench", model, None, ["oracle", "full-context"]))
+    model = Model(
+        Filled={"name": "book", "arguments": json.dumps({"city": "Rome", "guests": 2})}
+    )
+    rows, text = measured(
+        job(tmp_path, "mem2actbench", model, None, ["oracle", "full-context"])
+    )
     (right, lost) = [asked for _, asked in model.asked if "I like tea" not in asked]
     assert "I live in Rome." in right
     assert "(nothing)" in lost  # its sources are not in the session file
     assert "| oracle | 1.000 |" in text
-    gold = next(row for row in rows if row["system"] == "oracle" and row["question"] == "a1")
-    assert gold["reply"]["shown_ids"] == ["t1:1", "c1"]  # the source, whole: no slot can be missed
+    gold = next(
+        row for row in rows if row["system"] == "oracle" and row["question"] == "a1"
+    )
+    # the source, whole: no slot can be missed
+    assert gold["reply"]["shown_ids"] == ["t1:1", "c1"]
 
 
 def test_evidence_is_put_into_quarters_of_what_was_in_memory_by_its_earliest_place():
@@ -50,14 +57,20 @@ def test_evidence_is_put_into_quarters_of_what_was_in_memory_by_its_earliest_pla
     assert quarter(talk, Question("q", "x")) == ""
 
 
-def test_tool_calls_and_found_messages_are_reported_by_the_distance_of_their_evidence(tmp_path):
-    model = Model(Filled={"name": "book", "arguments": json.dumps({"city": "Rome", "guests": 2})})
+def test_tool_calls_and_found_messages_are_reported_by_the_distance_of_their_evidence(
+    tmp_path,
+):
+    model = Model(
+        Filled={"name": "book", "arguments": json.dumps({"city": "Rome", "guests": 2})}
+    )
     _, text = measured(job(tmp_path, "mem2actbench", model, None, ["bm25"]))
     table = text.split("Where the earliest evidence lies in the history, value F1")[1]
     assert "| (none) | 1 | 1.000 |" in table
     assert "| 0–25% (oldest) | 1 | 1.000 |" in table
     data = tiny.locomo(tmp_path / "found")
-    text = bench(Options("locomo", data, tmp_path / "runs", embeddings="hash", systems="bm25"))
+    text = bench(
+        Options("locomo", data, tmp_path / "runs", embeddings="hash", systems="bm25")
+    )
     assert "Where the earliest evidence lies in the history, recall@10" in text
     assert "| 25–50% | 1 |" in text
 
@@ -80,7 +93,12 @@ def tools_file(folder):
         call = {**task["tool_call"], "name": name}
         schema = {**task["target_tool_schema"], "name": name, "description": about}
         rows.append(
-            {**task, "qa_id": f"a{number}", "tool_call": call, "target_tool_schema": schema}
+            {
+                **task,
+                "qa_id": f"a{number}",
+                "tool_call": call,
+                "target_tool_schema": schema,
+            }
         )
     file.write_text("\n".join(map(json.dumps, rows)))
     return folder
@@ -136,11 +154,17 @@ def test_the_model_chooses_among_as_many_tools_as_are_named(tmp_path):
         for more in ("", " +1 random", " +3 random", " +1 hard", " +3 hard")
     }
     assert [reply["tool"] for reply in by["bm25"]] == list(TOOLS)
-    right = [reply["tool"] == name for reply, name in zip(by["bm25 +3 hard"], TOOLS, strict=True)]
+    right = [
+        reply["tool"] == name
+        for reply, name in zip(by["bm25 +3 hard"], TOOLS, strict=True)
+    ]
     assert not all(right)  # the right tool does not always stand first
     lines = [asked.splitlines() for name, asked in model.asked if name == "Filled"]
     assert {sum('"parameters"' in line for line in one) for one in lines} == {1, 2, 4}
-    assert by["ours-reason"][0]["spent"]["calls"] < by["ours-reason +1 hard"][0]["spent"]["calls"]
+    assert (
+        by["ours-reason"][0]["spent"]["calls"]
+        < by["ours-reason +1 hard"][0]["spent"]["calls"]
+    )
     assert "tool_accuracy" in text
 
 
@@ -150,7 +174,9 @@ def entries_file(folder):
     person = json.loads(file.read_text())
     for number, session in enumerate(person["dialogues"], 1):
         texts = [f"memory of s{number}", f"other of s{number}"]
-        session["extracted_memory"] = [{"content": one, "source_turn": 1} for one in texts]
+        session["extracted_memory"] = [
+            {"content": one, "source_turn": 1} for one in texts
+        ]
     file.write_text(json.dumps(person))
     return folder
 
@@ -160,12 +186,23 @@ def test_entries_stand_in_place_of_what_was_said(tmp_path):
     (person,) = data.conversations
     assert data.by == "message"
     assert person.sessions[0].messages == [
-        {"id": f"s1#{n}", "role": "user", "content": text, "at": "2025-12-24T00:00:00+00:00"}
+        {
+            "id": f"s1#{n}",
+            "role": "user",
+            "content": text,
+            "at": "2025-12-24T00:00:00+00:00",
+        }
         for n, text in ((1, "memory of s1"), (2, "other of s1"))
     ]
     # the reply to the first query also names entries of its own session and of a later one
-    assert [set(one.gold) for one in person.questions] == [{"s1#1"}, {"s1#1", "s2#1"}, set()]
-    with pytest.raises(InvalidInputError, match="LoCoMo does not say which entries are gold"):
+    assert [set(one.gold) for one in person.questions] == [
+        {"s1#1"},
+        {"s1#1", "s2#1"},
+        set(),
+    ]
+    with pytest.raises(
+        InvalidInputError, match="LoCoMo does not say which entries are gold"
+    ):
         as_entries(LOADERS["locomo"](tiny.locomo(tmp_path / "other")))
 
 
@@ -195,17 +232,24 @@ def test_whole_sessions_are_shown_in_the_room_of_everything(tmp_path, monkeypatc
     monkeypatch.setattr(command, "load_chat_model", lambda *a, **o: model)
     file = tiny.realmem(tmp_path / "data") / "realmem" / "Some_One.json"
     person = json.loads(file.read_text())
-    person["dialogues"][0]["dialogue_turns"][0]["content"] += " word" * 2_000 + " its end"
+    person["dialogues"][0]["dialogue_turns"][0]["content"] += (
+        " word" * 2_000 + " its end"
+    )
     file.write_text(json.dumps(person))
     asked = {"model": "x", "judge": "same", "systems": "ours,bm25"}
     text = bench(options(tmp_path, "realmem", file, unit="session", **asked))
-    shown = [one for name, one in model.asked if 'says: "How far' in one and name == "text"]
+    shown = [
+        one for name, one in model.asked if 'says: "How far' in one and name == "text"
+    ]
     assert len(shown) == 2
     assert all("I plan a shed." in one and "its end" in one for one in shown)
-    assert all("Noted." in one for one in shown)  # the assistant's turn is of the session
+    # the assistant's turn is of the session
+    assert all("Noted." in one for one in shown)
     assert "reader context, 100,000 tokens of memory" in text
     (folder,) = [one for one in (tmp_path / "runs").iterdir() if one.is_dir()]
-    rows = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()
+    ]
     first = [one["reply"]["shown_ids"] for one in rows if one.get("question") == "s2:1"]
     assert first == [["s1"], ["s1"]]
 
@@ -215,9 +259,12 @@ def test_the_papers_rubrics_stand_beside_ours(tmp_path):
     two, one = {"reason": "a part", "score": 2}, {"reason": "general", "score": 1}
     judging = Model(
         ScaleVerdict=[two, one] * 3,
-        MemoryVerdict=[{"found": [1, 2], "helpful": 2}, {"found": [1], "helpful": 0}] * 2,
+        MemoryVerdict=[{"found": [1, 2], "helpful": 2}, {"found": [1], "helpful": 0}]
+        * 2,
     )
-    made = job(tmp_path, "realmem", Model("Fine."), judging, ["bm25"], paper_rubrics=True)
+    made = job(
+        tmp_path, "realmem", Model("Fine."), judging, ["bm25"], paper_rubrics=True
+    )
     rows, text = measured(made)
     assert rows[0]["scores"] == {
         "score": pytest.approx(2 / 3),
@@ -230,12 +277,17 @@ def test_the_papers_rubrics_stand_beside_ours(tmp_path):
         "paper_memory_helpful": 0.0,
     }
     assert rows[0]["reason"] == "a part"
-    assert "QA 0–3, paper's rubric | memory recall, paper's | memory helpful, paper's" in text
+    assert (
+        "QA 0–3, paper's rubric | memory recall, paper's | memory helpful, paper's"
+        in text
+    )
     prompts = [messages[0].text for messages in judging.requests]
     assert prompts.count(prompt_text("judge_scale_paper")) == 3
     assert prompts.count(prompt_text("judge_memory_paper")) == 2
     with pytest.raises(InvalidInputError, match="--paper-rubrics are RealMem's"):
-        bench(options(tmp_path, "locomo", tiny.locomo(tmp_path / "b"), paper_rubrics=True))
+        bench(
+            options(tmp_path, "locomo", tiny.locomo(tmp_path / "b"), paper_rubrics=True)
+        )
 
 
 def test_either_speaker_is_the_user_once(tmp_path):
@@ -243,7 +295,8 @@ def test_either_speaker_is_the_user_once(tmp_path):
     (talk,) = data.conversations
     asked = [
         Question("q1", "What does Mira plant?", frozenset({"D2:2"})),  # named
-        Question("q2", "What do Mira and Olek say?", frozenset({"D2:2"})),  # Olek's words
+        # Olek's words
+        Question("q2", "What do Mira and Olek say?", frozenset({"D2:2"})),
         Question("q3", "What was planted, Miranda asks?", frozenset({"D2:1"})),
         Question("q4", "What does Olek say?"),  # without evidence
     ]
@@ -262,7 +315,11 @@ def test_either_speaker_is_the_user_once(tmp_path):
     ]
     # the other speaks first, and nobody need answer for him
     assert [one["id"] for one in olek.sessions[0].messages] == ["setup:1", "D1:1"]
-    assert olek.sessions[0].messages[0]["content"].startswith("I am Olek, and you are Mira.")
+    assert (
+        olek.sessions[0]
+        .messages[0]["content"]
+        .startswith("I am Olek, and you are Mira.")
+    )
     alone = replace(talk, sessions=talk.sessions[:1])
     with pytest.raises(InvalidInputError, match="small has no two speakers: Mira"):
         by_speaker(replace(data, conversations=[alone]))
@@ -273,7 +330,9 @@ def test_answers_of_several_seeds_have_a_mean_and_a_spread(tmp_path, monkeypatch
 
     def load(name, base_url, **given):
         made.append({"name": name, **given})
-        return Model("yes", Verdict=lambda asked: {"reason": "so", "correct": len(runs()) != 2})
+        return Model(
+            "yes", Verdict=lambda asked: {"reason": "so", "correct": len(runs()) != 2}
+        )
 
     def runs():
         return [one for one in made if "seed" in one]
@@ -299,7 +358,9 @@ def test_answers_of_several_seeds_have_a_mean_and_a_spread(tmp_path, monkeypatch
 
 def test_tool_calls_of_several_seeds_are_averaged_too(tmp_path, monkeypatch):
     filled = {"name": "book", "arguments": json.dumps({"city": "Rome", "guests": 2})}
-    monkeypatch.setattr(command, "load_chat_model", lambda *a, **o: Model(Filled=filled))
+    monkeypatch.setattr(
+        command, "load_chat_model", lambda *a, **o: Model(Filled=filled)
+    )
     folder = tiny.mem2actbench(tmp_path / "data")
     more = {"model": "x", "systems": "oracle", "seeds": 2}
     text = bench(options(tmp_path, "mem2actbench", folder, **more))
@@ -307,9 +368,14 @@ def test_tool_calls_of_several_seeds_are_averaged_too(tmp_path, monkeypatch):
     assert "tool_accuracy" in text
 
 
-def test_a_sweep_over_edges_reads_once_and_tells_what_the_graph_brings(tmp_path, monkeypatch):
+def test_a_sweep_over_edges_reads_once_and_tells_what_the_graph_brings(
+    tmp_path, monkeypatch
+):
     """Three records of one cluster, two of which share more words than the third with them."""
-    plan = {"intent": "act", "risks": [{"claim": "Wet.", "examples": ["a wet red shed roof"]}]}
+    plan = {
+        "intent": "act",
+        "risks": [{"claim": "Wet.", "examples": ["a wet red shed roof"]}],
+    }
     model = Model("yes", Extraction=ANSWERS["Extraction"], GoalPlan=plan)
     monkeypatch.setattr(command, "load_chat_model", lambda *a, **o: model)
     said = ("red shed with a roof", "red shed with a door", "red boat with a sail")
@@ -319,8 +385,12 @@ def test_a_sweep_over_edges_reads_once_and_tells_what_the_graph_brings(tmp_path,
     (tmp_path / "ActMemEval.json").write_text(json.dumps([row]))
     found = [Fact(id=one, text=f"It {one}.") for one in ("rains", "snows")]
     monkeypatch.setattr(edges, "linked_facts", lambda *given: found)
-    text = bench(options(tmp_path, "actmemeval", tmp_path, model="x", edges="0.1,0.7,0.99"))
-    table = text.split("Semantic edges of a record, and facts that edges brought to a question")[1]
+    text = bench(
+        options(tmp_path, "actmemeval", tmp_path, model="x", edges="0.1,0.7,0.99")
+    )
+    table = text.split(
+        "Semantic edges of a record, and facts that edges brought to a question"
+    )[1]
     assert "| edges from 0.1 | 2.00 | 2.00 |" in table  # each with both others
     assert "| edges from 0.7 | 0.67 | 2.00 |" in table  # one edge among three records
     assert "| edges from 0.99 | 0.00 | 2.00 |" in table

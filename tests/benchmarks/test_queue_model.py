@@ -41,7 +41,9 @@ def test_a_call_waits_for_its_answer_and_is_read_in_its_schema(tmp_path, capsys)
     model = QueueModel(queue=Queue(tmp_path / "q"), tag="t1")
     ask = model.with_structured_output(Colour, include_raw=True)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(ask.invoke, [SystemMessage("Rule 7."), HumanMessage("Which?")])
+        waiting = pool.submit(
+            ask.invoke, [SystemMessage("Rule 7."), HumanMessage("Which?")]
+        )
         shown = command("next", tmp_path / "q", "--most", 1, capsys=capsys)
         assert "Rule 7." in shown and "Which?" in shown and '"name"' in shown
         assert not waiting.done()
@@ -92,7 +94,9 @@ def test_the_shares_of_answerers_are_whole_and_apart(tmp_path):
 
 def test_whoever_asks_is_known_before_the_question_has_a_number(tmp_path, monkeypatch):
     queue, known = Queue(tmp_path), []
-    monkeypatch.setattr(queue, "_new_name", lambda: known.append(queue.is_asked()) or "000001")
+    monkeypatch.setattr(
+        queue, "_new_name", lambda: known.append(queue.is_asked()) or "000001"
+    )
     queue.ask(body("a"))
     assert known == [True]
 

@@ -4,7 +4,13 @@ from math import log2
 
 import pytest
 
-from benchmarks.metrics.ranking import ndcg, ndcg_realmem, recall, recall_all, recall_any
+from benchmarks.metrics.ranking import (
+    ndcg,
+    ndcg_realmem,
+    recall,
+    recall_all,
+    recall_any,
+)
 
 RANKED = ["a", "b", "c", "d"]
 

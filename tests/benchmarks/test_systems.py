@@ -34,7 +34,9 @@ def message(number, text):
 
 
 SESSIONS = [
-    Session("s1", [message(1, "The shed needs a red roof."), message(2, "Beans grow well.")]),
+    Session(
+        "s1", [message(1, "The shed needs a red roof."), message(2, "Beans grow well.")]
+    ),
     Session("s2", [message(3, "My flight to Lisbon is on Friday."), message(4, "")]),
 ]
 ASKED = Question("q1", "flight to Lisbon", frozenset({"m3"}), "travel")
@@ -64,7 +66,9 @@ def test_every_system_finds_the_words(tmp_path, by, expected):
         memory.close()
     assert set(found) == set(RETRIEVAL)
     assert {passages[0].id for passages in found.values()} == {expected}
-    assert all(len({p.id for p in passages}) == len(passages) for passages in found.values())
+    assert all(
+        len({p.id for p in passages}) == len(passages) for passages in found.values()
+    )
 
 
 def test_bm25_ranks_the_rarer_word_higher():
@@ -129,7 +133,9 @@ def test_a_stopped_run_is_continued(tmp_path, counting):
 def test_a_continued_memory_does_not_know_the_future(tmp_path):
     """A system added to a stopped run must not find what was stored after its question."""
     late = Question("q2", "roof", frozenset({"s1"}))
-    first = job(tmp_path, [late], "session", chosen(["ours"], answering=False, has_model=False))
+    first = job(
+        tmp_path, [late], "session", chosen(["ours"], answering=False, has_model=False)
+    )
     stopping = Spec("bm25", lambda shop: Counting())
     Counting.stops = True
     with pytest.raises(KeyboardInterrupt):
@@ -165,7 +171,10 @@ def test_a_session_that_was_begun_and_not_logged_is_known_too(tmp_path, monkeypa
 
 def test_two_sessions_of_one_name_are_both_remembered(tmp_path):
     shop = Workshop(tmp_path, HashEmbeddings())
-    parts = [Session("s1", [message(1, "A red shed.")]), Session("s1", [message(2, "A boat.")])]
+    parts = [
+        Session("s1", [message(1, "A red shed.")]),
+        Session("s1", [message(2, "A boat.")]),
+    ]
     for spec in chosen(["ours", "bm25"], answering=False, has_model=False):
         system = spec.make(shop)
         for part in parts:
@@ -195,8 +204,13 @@ def test_conversations_with_names_alike_have_memories_of_their_own(tmp_path):
 def test_no_system_shows_a_date_that_nobody_gave(tmp_path):
     """Memory dates what has no date to the moment of storing, which would also order the quotes."""
     shop = Workshop(tmp_path, HashEmbeddings())
-    said = [message(1, "A red shed."), message(2, "A shed.") | {"at": "2024-03-01T00:00:00+00:00"}]
-    for spec in chosen(["ours", "ours+records", "bm25"], answering=False, has_model=False):
+    said = [
+        message(1, "A red shed."),
+        message(2, "A shed.") | {"at": "2024-03-01T00:00:00+00:00"},
+    ]
+    for spec in chosen(
+        ["ours", "ours+records", "bm25"], answering=False, has_model=False
+    ):
         system = spec.make(shop)
         system.add(Session("s", said))
         dates = {one.id: one.at[:10] for one in system.search("shed", 2, "message")}
@@ -205,8 +219,14 @@ def test_no_system_shows_a_date_that_nobody_gave(tmp_path):
 
 
 def test_what_memory_refuses_is_said(tmp_path):
-    bad = [message(1, "A shed."), message(2, "A boat.") | {"at": "no date"}, message(3, " ")]
-    talk = Conversation("tiny", [Session("s", bad)], [Question("q", "boat", frozenset({"m2"}))])
+    bad = [
+        message(1, "A shed."),
+        message(2, "A boat.") | {"at": "no date"},
+        message(3, " "),
+    ]
+    talk = Conversation(
+        "tiny", [Session("s", bad)], [Question("q", "boat", frozenset({"m2"}))]
+    )
     made = job(tmp_path, specs=chosen(["ours"], answering=False, has_model=False))
     made = replace(made, data=replace(made.data, conversations=[talk]))
     log = running.run(made)
@@ -256,7 +276,9 @@ def test_other_data_is_another_run(tmp_path):
 def test_the_commit_is_of_this_package_and_tells_changes_apart(tmp_path):
     def git(*words):
         who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
+        subprocess.run(
+            ["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True
+        )
 
     git("init", "-q")
     inside = tmp_path / "site" / "package"
@@ -281,15 +303,22 @@ def test_the_commit_is_of_this_package_and_tells_changes_apart(tmp_path):
 
 
 def test_systems_are_named_or_refused():
-    assert [one.name for one in chosen(["rrf"], answering=False, has_model=False)] == ["rrf"]
+    assert [one.name for one in chosen(["rrf"], answering=False, has_model=False)] == [
+        "rrf"
+    ]
     with pytest.raises(InvalidInputError, match="No system 'x'"):
         chosen(["x"], answering=False, has_model=False)
     with pytest.raises(InvalidInputError, match="only answers"):
         chosen(["full-context"], answering=False, has_model=False)
-    assert [one.name for one in ablations(["all"])] == [f"without {part}" for part in ABLATIONS]
+    assert [one.name for one in ablations(["all"])] == [
+        f"without {part}" for part in ABLATIONS
+    ]
     with pytest.raises(InvalidInputError, match="No part 'x'"):
         ablations(["x"])
-    assert [one.name for one in sweep([0, 2], [1])] == ["depth 0, breadth 1", "depth 2, breadth 1"]
+    assert [one.name for one in sweep([0, 2], [1])] == [
+        "depth 0, breadth 1",
+        "depth 2, breadth 1",
+    ]
 
 
 class Embedder(HashEmbeddings):
@@ -335,7 +364,9 @@ class Named(Embeddings):
 
 
 def test_cache_tells_models_and_queries_apart(tmp_path):
-    caches = [cached(Named(model), tmp_path / "vectors.sqlite") for model in ("a", "bb")]
+    caches = [
+        cached(Named(model), tmp_path / "vectors.sqlite") for model in ("a", "bb")
+    ]
     for size, cache in enumerate(caches, 1):
         assert cache.embed_documents(["one"]) == [[size, 0.0]]
         assert [cache.embed_query("one"), cache.embed_query("one")] == [[0.0, size]] * 2
@@ -365,5 +396,7 @@ def test_naive_rag_is_by_cosine_whatever_the_length_of_the_vectors():
             ]
 
     system = baselines.NaiveRag(Long())
-    system.add(Session("s", [message(1, "a shed"), message(2, "a shed " + "word " * 50)]))
+    system.add(
+        Session("s", [message(1, "a shed"), message(2, "a shed " + "word " * 50)])
+    )
     assert [one.id for one in system.search("a shed", 2, "message")] == ["m1", "m2"]

@@ -17,10 +17,14 @@ SLOTS = (
     GoldSlot("guests", 2, "inferred"),
     GoldSlot("pool", True, "default"),
 )
-TASK = ToolTask("book", SLOTS, "book", GOLD, shown=["Book it for 2 people."], shown_ids=["m1"])
+TASK = ToolTask(
+    "book", SLOTS, "book", GOLD, shown=["Book it for 2 people."], shown_ids=["m1"]
+)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner)
+    ),
     max_leaves=6,
 )
 
@@ -37,8 +41,12 @@ def test_value_f1_counts_words_of_values_only():
 
 def test_bleu1_clips_and_shortens():
     # `the the` against `the cat sat`: one clipped hit of 2, brevity exp(1 - 3/2)
-    assert bleu1(["the", "the"], ["the", "cat", "sat"]) == pytest.approx(0.5 * exp(-0.5))
-    assert bleu1(["the", "cat", "sat", "down"], ["the", "cat", "sat"]) == pytest.approx(3 / 4)
+    assert bleu1(["the", "the"], ["the", "cat", "sat"]) == pytest.approx(
+        0.5 * exp(-0.5)
+    )
+    assert bleu1(["the", "cat", "sat", "down"], ["the", "cat", "sat"]) == pytest.approx(
+        3 / 4
+    )
     assert token_f1(["a", "a", "b"], ["a", "b", "b"]) == pytest.approx(2 / 3)
 
 
@@ -54,7 +62,8 @@ def test_equality_is_strict_on_types_and_lax_on_form():
     assert same(" Rome ", "rome")
     assert same(["a", {"b": 1}], ["A", {"b": 1.0}])
     assert not same("5", 5)
-    assert not same(12345678901234567890, 12345678901234567891)  # as floats they are one
+    # as floats they are one
+    assert not same(12345678901234567890, 12345678901234567891)
     assert not same(5, 10**400)
     assert same("cafe\u0301", "caf\u00e9")
     assert not same(True, 1)
@@ -126,7 +135,9 @@ def test_error_classes_in_their_order():
 
 def test_a_damaged_complex_value_is_a_failure_of_retention():
     slot = GoldSlot("code", "AX-4711-Q", complex=True)
-    task = ToolTask("t", (slot,), "t", {"code": "AX-4711"}, shown=["The code is AX-4711-Q."])
+    task = ToolTask(
+        "t", (slot,), "t", {"code": "AX-4711"}, shown=["The code is AX-4711-Q."]
+    )
     assert errors(task) == ["lossless_retention"]
     assert errors(replace(task, predicted={"code": "nothing"})) == ["unused"]
     assert errors(replace(task, predicted={})) == ["unused"]
@@ -148,13 +159,18 @@ def test_slot_accuracy_by_type():
     by_type = measures.slot_accuracy([TASK, wrong], lambda slot: slot.type)
     assert by_type == {"default": (1.0, 2), "explicit": (0.5, 2), "inferred": (0.5, 2)}
     other_tool = replace(TASK, predicted_tool="other")
-    assert measures.slot_accuracy([other_tool], measures.complexity)["simple"] == (0.0, 1)
+    assert measures.slot_accuracy([other_tool], measures.complexity)["simple"] == (
+        0.0,
+        1,
+    )
 
 
 def test_summary():
     unread = replace(TASK, predicted_tool=None, predicted={})
     figures = measures.summary([TASK, unread])
-    assert figures["value_f1"] == figures["exact_match"] == figures["tool_accuracy"] == 0.5
+    assert (
+        figures["value_f1"] == figures["exact_match"] == figures["tool_accuracy"] == 0.5
+    )
     assert figures["arg_f1"] == 1
     # 3 right of 3 predicted and 6 gold
     assert figures["slot_f1_micro"] == pytest.approx(2 * 3 / (3 + 6))
@@ -167,7 +183,10 @@ def test_a_wrong_tools_arguments_fill_no_slot():
     assert figures["slot_f1"] == figures["slot_f1_micro"] == 0
     # 1 right of 3 predicted, of which the wrong tool's 2 count, and 2 gold
     slots = (GoldSlot("x", 1),)
-    pair = [ToolTask("a", slots, "a", {"x": 1}), ToolTask("a", slots, "b", {"x": 1, "y": 2})]
+    pair = [
+        ToolTask("a", slots, "a", {"x": 1}),
+        ToolTask("a", slots, "b", {"x": 1, "y": 2}),
+    ]
     assert measures.summary(pair)["slot_f1_micro"] == pytest.approx(2 * 1 / (3 + 2))
 
 
@@ -182,6 +201,8 @@ def test_a_call_without_arguments_has_to_be_made_all_the_same(made):
 
 
 def test_gold_slots_are_read():
-    raw = {"a": {"value": 1, "type": "inferred", "sources": ["m1", 2], "complex": False}}
+    raw = {
+        "a": {"value": 1, "type": "inferred", "sources": ["m1", 2], "complex": False}
+    }
     (slot,) = measures.gold_slots({**raw})
     assert slot == GoldSlot("a", 1, "inferred", frozenset({"m1", "2"}), complex=False)

@@ -20,7 +20,10 @@ from benchmarks.truth.watching import read_recording
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
 from langmem_graph.testing import HashEmbeddings, ScriptedChatModel
 
-JOB, NEW_JOB = "I bake bread at the mill in Elm Street.", "I left the mill, I print posters now."
+JOB, NEW_JOB = (
+    "I bake bread at the mill in Elm Street.",
+    "I left the mill, I print posters now.",
+)
 HOBBY, NEW_HOBBY = "On Sundays I play the cello.", "I also row on the lake these days."
 OLD, NEW = "The user bakes bread at the mill in Elm Street.", "The user prints posters."
 CELLO, ROWS = "The user plays the cello on Sundays.", "The user rows on the lake."
@@ -42,7 +45,10 @@ CASES = [
         "group": "change",
         "sessions": [
             {"at": "2025-03-01T09:00:00", "messages": talk(JOB)},
-            {"at": "2025-08-01T09:00:00", "messages": talk("Which glue for paper?", NEW_JOB)},
+            {
+                "at": "2025-08-01T09:00:00",
+                "messages": talk("Which glue for paper?", NEW_JOB),
+            },
         ],
         "now": [NEW],
         "no_longer": [OLD],
@@ -81,7 +87,9 @@ def read(question):
             if text == NEW and (record := alias(question, OLD)):
                 one = {"record": record, "relation": "replaces", "by": len(memories)}
                 changes.append({**one, "message": message, "quote": "I left the mill"})
-            memories.append({"text": text, "sources": [message], "attribute": "occupation"})
+            memories.append(
+                {"text": text, "sources": [message], "attribute": "occupation"}
+            )
     return {"memories": memories, "changes": changes}
 
 
@@ -134,14 +142,18 @@ def test_live_sessions_tell_what_was_replaced_by_whose_words(live):
     assert job["turns"] == [1, 2]
     assert {call["session"] for call in job["calls"]} <= {0, 1}
     assert [row["purpose"] for row in job["stored_calls"]].count("extract") == 2
-    recalled = [quote["message"] for recall in job["recalls"] for quote in recall["quotes"]]
+    recalled = [
+        quote["message"] for recall in job["recalls"] for quote in recall["quotes"]
+    ]
     assert "s1-m2" in recalled
 
 
 def test_a_backlog_is_read_in_one_flush(hobby, tmp_path):
     found = carried_out(hobby, tmp_path / "out", "backlog")
     asked = [call for call in found["k2"]["calls"] if call["purpose"] == "Extraction"]
-    assert len(asked) == 1 and HOBBY in asked[0]["user"] and NEW_HOBBY in asked[0]["user"]
+    assert (
+        len(asked) == 1 and HOBBY in asked[0]["user"] and NEW_HOBBY in asked[0]["user"]
+    )
     assert sorted(texts(found["k2"]["holds"])) == sorted([CELLO, ROWS])
     assert len(found["k2"]["reports"]) == 1
 
@@ -153,7 +165,9 @@ def test_recorded_answers_repeat_a_run(live, tmp_path):
     again = carried_out(cases, tmp_path / "again", "live", models)
     assert named == "a scripted model"
     for name, one in again.items():
-        assert [call["user"] for call in one["calls"]] == [c["user"] for c in first[name]["calls"]]
+        assert [call["user"] for call in one["calls"]] == [
+            c["user"] for c in first[name]["calls"]
+        ]
         assert texts(one["holds"]) == texts(first[name]["holds"])
 
 
@@ -163,7 +177,9 @@ def test_a_missing_answer_is_an_error_that_names_it(live, hobby, tmp_path):
     kept = [row for row in file.read_text().splitlines() if NEW_HOBBY not in row]
     file.write_text("\n".join(kept))
     models, _ = command.models_of(f"recorded:{file}")
-    with pytest.raises(LangMemGraphError, match=r"k2.*No recorded answer to Extraction"):
+    with pytest.raises(
+        LangMemGraphError, match=r"k2.*No recorded answer to Extraction"
+    ):
         carried_out(hobby, tmp_path / "again", "live", models)
     assert command.outcomes(tmp_path / "again") == []
 
@@ -172,7 +188,9 @@ def test_a_stopped_run_is_continued_and_not_mixed_with_another(live, tmp_path):
     cases, out, _ = live
     done = {file.name: file.stat().st_mtime_ns for file in out.glob("case-*.json")}
     carried_out(cases, out, "live")
-    assert {file.name: file.stat().st_mtime_ns for file in out.glob("case-*.json")} == done
+    assert {
+        file.name: file.stat().st_mtime_ns for file in out.glob("case-*.json")
+    } == done
     with pytest.raises(InvalidInputError, match="another --out"):
         carried_out(cases, out, "backlog")
 
@@ -189,8 +207,13 @@ def test_the_day_of_asking_does_not_count(tmp_path):
 def test_a_large_recording_is_compressed(tmp_path):
     call = {"purpose": "Extraction", "rules": "r", "on": "2026-03-04", "answer": "{}"}
     calls = [{**call, "user": f"{n} {'x' * 1000}"} for n in range(1_100)]
-    file = watching.write_recording(tmp_path / "told.jsonl", "someone", calls, {"r": "rules"})
-    assert file.suffix == ".gz" and len(gzip.decompress(file.read_bytes())) > watching.LARGEST_PLAIN
+    file = watching.write_recording(
+        tmp_path / "told.jsonl", "someone", calls, {"r": "rules"}
+    )
+    assert (
+        file.suffix == ".gz"
+        and len(gzip.decompress(file.read_bytes())) > watching.LARGEST_PLAIN
+    )
     assert len(watching.read_recording(file).answers) == 1_100
 
 
@@ -205,7 +228,9 @@ def test_the_filler_is_fixed_and_has_all_of_the_language():
 
 def test_a_quote_is_labelled_when_something_stands_beside_its_words():
     plain = '- 2025-03-01 09:00 user [s0-m0]: "I left \\"home\\" (no longer true)."'
-    noted = '- 2025-03-01 09:01 user [s0-m2] (no longer true since 2025-08-01): "I bake."'
+    noted = (
+        '- 2025-03-01 09:01 user [s0-m2] (no longer true since 2025-08-01): "I bake."'
+    )
     below = f'{plain.replace("m0", "m4")}\n  no longer true: "I print posters now"'
     other = '- 2024-03-01 09:00 user [filler-0001] (no longer true): "A filler."'
     found = quotes("\n".join(["<memory>", plain, noted, below, other, "</memory>"]))
@@ -252,12 +277,20 @@ def test_a_judge_sees_no_run_and_the_answers_become_figures(live, tmp_path, caps
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ({"now": ["yes"], "no_longer": ["not current"], "still": []}, "now must be 1 of held"),
+        (
+            {"now": ["yes"], "no_longer": ["not current"], "still": []},
+            "now must be 1 of held",
+        ),
         ({"now": ["held"], "no_longer": [], "still": []}, "no_longer must be 1 of"),
-        ({"now": ["held"], "no_longer": ["not current"], "wrong": ["c99"]}, "has no c99"),
+        (
+            {"now": ["held"], "no_longer": ["not current"], "wrong": ["c99"]},
+            "has no c99",
+        ),
     ],
 )
-def test_an_answer_that_does_not_fit_its_sheet_is_refused(live, tmp_path, answer, problem):
+def test_an_answer_that_does_not_fit_its_sheet_is_refused(
+    live, tmp_path, answer, problem
+):
     cases, out, _ = live
     judging.main(["prepare", str(out), "--cases", str(cases), "--out", str(tmp_path)])
     key = json.loads((tmp_path / "key.json").read_text())
@@ -389,10 +422,17 @@ def test_judged_runs_are_kept_in_the_repository(tmp_path, monkeypatch):
     again = outcomes(tmp_path / "kept" / "fresh2")
     assert [row["id"] for row in again] == [row["id"] for row in rows]
     assert all("answer" not in call for row in again for call in row["calls"])
-    assert read_recording(tmp_path / "kept" / "fresh2" / "answers.jsonl").named == "claude"
+    assert (
+        read_recording(tmp_path / "kept" / "fresh2" / "answers.jsonl").named == "claude"
+    )
 
 
 def test_what_the_backlog_cost_is_printed(capsys):
-    judging.main(["costs", str(REPOSITORY / "benchmarks" / "recorded" / "truth_backlog")])
+    judging.main(
+        ["costs", str(REPOSITORY / "benchmarks" / "recorded" / "truth_backlog")]
+    )
     told = capsys.readouterr().out
-    assert "| calls for 3,000 tokens of messages, all cases | 1.56 (1 cases, 6 calls) |" in told
+    assert (
+        "| calls for 3,000 tokens of messages, all cases | 1.56 (1 cases, 6 calls) |"
+        in told
+    )

@@ -34,18 +34,33 @@ def test_a_question_and_an_act_are_told_with_what_was_found(asking: Any) -> None
     def plan(prompt: str) -> dict[str, Any]:
         fact = alias(prompt, "Lilies make my cat ill.")
         if "Order" in prompt:
-            return {"intent": "act", "sure": True, "against": [{"fact": fact, "why": "The cat."}]}
-        return {"facts": [fact], "rows": [{"item": "lilies", "facts": [fact]}], "sure": True}
+            return {
+                "intent": "act",
+                "sure": True,
+                "against": [{"fact": fact, "why": "The cat."}],
+            }
+        return {
+            "facts": [fact],
+            "rows": [{"item": "lilies", "facts": [fact]}],
+            "sure": True,
+        }
 
     items: list[dict[str, Any]] = [
-        {"id": "q", "kind": "list", "question": "What makes my cat ill?", "evidence": ["m1"]},
+        {
+            "id": "q",
+            "kind": "list",
+            "question": "What makes my cat ill?",
+            "evidence": ["m1"],
+        },
         {"id": "a", "kind": "act", "request": "Order lilies", "conflicts_with": "m1"},
     ]
     done = [asking(GoalPlan=plan).run(item, unseen.recalled)[0] for item in items]
     assert done[0]["quoted"] == ["m1"]
     assert (done[0]["calls"], done[1]["against"]) == (1, ["m1"])
     told = unseen.report_think(done)
-    assert "| list | 1 | 1/1 (100%) | 1/1 (100%) |  | 0/1 (0%) | 1.00, at most 1 |" in told
+    assert (
+        "| list | 1 | 1/1 (100%) | 1/1 (100%) |  | 0/1 (0%) | 1.00, at most 1 |" in told
+    )
     assert "| act | 1 |  |  |  | 1/1 (100%) | 1.00, at most 1 |" in told
     assert "lilies" in unseen.sheet(done)
 
@@ -58,7 +73,14 @@ def test_a_set_may_ask_questions_alone(tmp_path: Path) -> None:
 
 
 def test_a_judges_verdicts_are_counted_where_they_lie(tmp_path: Path) -> None:
-    row = {"kind": "list", "calls": 1, "against": [], "evidence": [], "quoted": [], "plain": []}
+    row = {
+        "kind": "list",
+        "calls": 1,
+        "against": [],
+        "evidence": [],
+        "quoted": [],
+        "plain": [],
+    }
     done = [row | {"id": name} for name in ("q1", "q2")]
     kept = gzip.compress(json.dumps(done).encode())
     (tmp_path / unseen.KEPT).write_bytes(kept)
@@ -76,7 +98,10 @@ def test_a_tool_call_is_compared_with_what_it_should_hold(asking: Any) -> None:
 
     phone = {"type": "object", "properties": {"phone": {"type": "string"}}}
     schema = {
-        "properties": {"guests": {"type": "array", "items": phone}, "pin": {"type": "string"}}
+        "properties": {
+            "guests": {"type": "array", "items": phone},
+            "pin": {"type": "string"},
+        }
     }
     item = {
         "id": "t",
@@ -86,7 +111,13 @@ def test_a_tool_call_is_compared_with_what_it_should_hold(asking: Any) -> None:
             "description": "Book.",
             "parameters": {"type": "object", **schema},
         },
-        "gold": {"guests[0].phone": {"value": "01723920088", "from": "memory", "sources": ["m2"]}},
+        "gold": {
+            "guests[0].phone": {
+                "value": "01723920088",
+                "from": "memory",
+                "sources": ["m2"],
+            }
+        },
         "absent": ["pin"],
     }
     done, watched = asking(ToolFill=fill).run(item, unseen.grounded)
@@ -102,8 +133,16 @@ def test_a_task_may_list_what_the_model_may_choose(asking: Any) -> None:
     guests = {"type": "array", "items": {"properties": {"vip": {"type": "boolean"}}}}
     parameters = {"type": "object", "properties": {"guests": guests}}
     tool = {"name": "book", "description": "Book.", "parameters": parameters}
-    item = {"id": "t", "request": "Book the table.", "tool": tool, "gold": {}, "absent": []}
+    item = {
+        "id": "t",
+        "request": "Book the table.",
+        "tool": tool,
+        "gold": {},
+        "absent": [],
+    }
     listed = {**item, "model_may_choose": ["guests.vip"]}
-    sent = [asking(ToolFill=values).run(one, unseen.grounded)[0] for one in (item, listed)]
+    sent = [
+        asking(ToolFill=values).run(one, unseen.grounded)[0] for one in (item, listed)
+    ]
     found = [unseen.value_at(one["call"]["arguments"], "guests[0].vip") for one in sent]
     assert found == [None, True]

@@ -15,15 +15,35 @@ def locomo_sample() -> dict[str, Any]:
         "sample_id": "small",
         "conversation": {
             "session_2_date_time": "9:00 am on 2 March, 2024",
-            "session_2": [turn("D2:1", "We planted beans."), turn("D2:2", "Nice.", "Olek")],
+            "session_2": [
+                turn("D2:1", "We planted beans."),
+                turn("D2:2", "Nice.", "Olek"),
+            ],
             "session_1_date_time": "1:30 pm on 1 March, 2024",
             "session_1": [turn("D1:1", "Look!", blip_caption="a red shed")],
         },
-        "observation": {"session_2_observation": {"Mira": [["Mira planted beans.", "D2:1"]]}},
+        "observation": {
+            "session_2_observation": {"Mira": [["Mira planted beans.", "D2:1"]]}
+        },
         "qa": [
-            {"question": "Beans?", "answer": "yes", "evidence": ["D2:01; D1:1"], "category": 1},
-            {"question": "When?", "answer": 2024, "evidence": ["D2:1", "D9:9"], "category": 2},
-            {"question": "Nowhere?", "answer": "x", "evidence": ["D9:9"], "category": 4},
+            {
+                "question": "Beans?",
+                "answer": "yes",
+                "evidence": ["D2:01; D1:1"],
+                "category": 1,
+            },
+            {
+                "question": "When?",
+                "answer": 2024,
+                "evidence": ["D2:1", "D9:9"],
+                "category": 2,
+            },
+            {
+                "question": "Nowhere?",
+                "answer": "x",
+                "evidence": ["D9:9"],
+                "category": 4,
+            },
             {"question": "Who sold it?", "evidence": ["D1:1"], "category": 5},
         ],
     }
@@ -54,14 +74,25 @@ def _answer(*uuids: str) -> dict[str, Any]:
 def realmem(folder: Path) -> Path:
     plan = {"speaker": "User", "content": "I plan a shed."}
     dialogues = [
-        _session("s1", plan, _answer(), extracted_memory=[{"content": "Shed", "source_turn": 1}]),
+        _session(
+            "s1",
+            plan,
+            _answer(),
+            extracted_memory=[{"content": "Shed", "source_turn": 1}],
+        ),
         _session("s2", _query("How far is the shed?"), _answer("s1", "s2", "s3")),
         _session(
-            "s3", _query("What else?", "multi"), _answer("s2", "s1"), _query("Gold?"), _answer()
+            "s3",
+            _query("What else?", "multi"),
+            _answer("s2", "s1"),
+            _query("Gold?"),
+            _answer(),
         ),
     ]
     (folder / "realmem").mkdir(parents=True)
-    (folder / "realmem" / "Some_One.json").write_text(json.dumps({"dialogues": dialogues}))
+    (folder / "realmem" / "Some_One.json").write_text(
+        json.dumps({"dialogues": dialogues})
+    )
     return folder
 
 
@@ -148,16 +179,26 @@ def mem2actbench(folder: Path) -> Path:
         "qa_id": "a1",
         "query": "Book a room at home for two.",
         "source_conversation_ids": ["c1"],
-        "evolution_chain": [{"attribute": "home", "source_id": "c1", "fact": "lives in Rome"}],
+        "evolution_chain": [
+            {"attribute": "home", "source_id": "c1", "fact": "lives in Rome"}
+        ],
         "tool_call": {
             "name": "book",
             "arguments": {"city": "Rome", "guests": 2},
-            "grounding_info": {"city": {"type": "explicit"}, "guests": {"type": "Inferred"}},
+            "grounding_info": {
+                "city": {"type": "explicit"},
+                "guests": {"type": "Inferred"},
+            },
         },
         "target_tool_schema": {"name": "book", "parameters": SCHEMA},
         "complexity_metadata": {"level": "L1"},
     }
-    lost = {**task, "qa_id": "a2", "source_conversation_ids": ["c9"], "evolution_chain": []}
+    lost = {
+        **task,
+        "qa_id": "a2",
+        "source_conversation_ids": ["c9"],
+        "evolution_chain": [],
+    }
     (folder / "toolmem_conversation.jsonl").write_text(json.dumps(talk))
     (folder / "qa_dataset.jsonl").write_text("\n".join(map(json.dumps, [task, lost])))
     return folder
@@ -179,7 +220,12 @@ def acting(folder: Path) -> Path:
         "request": "Book a room at home.",
         "tool": {"name": "book", "description": "Books a room.", "parameters": SCHEMA},
         "gold": {
-            "city": {"value": "Oslo", "type": "explicit", "sources": ["m2"], "complex": False}
+            "city": {
+                "value": "Oslo",
+                "type": "explicit",
+                "sources": ["m2"],
+                "complex": False,
+            }
         },
         "absent": ["guests"],
         "kind": "update",

@@ -15,7 +15,9 @@ from langmem_graph.errors import CausalModelError
     ("prefix", "whole", "start"),
     [([1, 2], [1, 2, 3], 2), ([1, 2], [1, 9, 3], 1), ([], [1], 0), ([1, 2], [1], 1)],
 )
-def test_where_the_continuation_begins(prefix: list[int], whole: list[int], start: int) -> None:
+def test_where_the_continuation_begins(
+    prefix: list[int], whole: list[int], start: int
+) -> None:
     assert shared_start(prefix, whole) == start
 
 
@@ -89,7 +91,10 @@ def _forgetful(request: httpx.Request) -> httpx.Response:
         (lambda _: httpx.Response(500, text="too long"), "500: too long.*larger `-c`"),
         (lambda _: httpx.Response(200, text="<html>"), "answered without 'tokens'"),
         (lambda _: httpx.Response(200, json=[]), "answered without 'tokens'"),
-        (lambda _: httpx.Response(200, json={"tokens": [{"id": 7, "piece": "x"}]}), "no whole"),
+        (
+            lambda _: httpx.Response(200, json={"tokens": [{"id": 7, "piece": "x"}]}),
+            "no whole",
+        ),
         (_forgetful, "Update llama.cpp"),
     ],
 )
@@ -98,12 +103,17 @@ def test_a_server_that_cannot_serve(answer: Answer, said: str) -> None:
         lm.nll("a b", " c d")
 
 
-@pytest.mark.parametrize("error", [httpx.ConnectError("refused"), httpx.ReadTimeout("slow")])
+@pytest.mark.parametrize(
+    "error", [httpx.ConnectError("refused"), httpx.ReadTimeout("slow")]
+)
 def test_a_server_that_does_not_answer(error: Exception) -> None:
     def raising(_: httpx.Request) -> httpx.Response:
         raise error
 
-    with served(raising) as lm, pytest.raises(CausalModelError, match=r"No llama-server.*verifier"):
+    with (
+        served(raising) as lm,
+        pytest.raises(CausalModelError, match=r"No llama-server.*verifier"),
+    ):
         lm.nll("a", " b")
 
 

@@ -43,7 +43,9 @@ FORWARD, BACKWARD = ("It rained", "Bo fell"), ("Bo fell", "It rained")
 class KnownNats:
     """A language model that knows a few answers, and counts what it is asked."""
 
-    def __init__(self, known: Mapping[tuple[str, str], float] = KNOWN, wait: float = 0) -> None:
+    def __init__(
+        self, known: Mapping[tuple[str, str], float] = KNOWN, wait: float = 0
+    ) -> None:
         self.known, self.wait = known, wait
         self.asked: list[tuple[str, str]] = []
 
@@ -70,7 +72,10 @@ def test_pmi_is_what_the_cause_takes_off_the_surprise() -> None:
 
 
 def test_contrast_is_as_a_result_against_also() -> None:
-    assert ContrastScorer(KnownNats()).score([FORWARD, BACKWARD]) == [4.5 - 3.0, 6.0 - 9.0]
+    assert ContrastScorer(KnownNats()).score([FORWARD, BACKWARD]) == [
+        4.5 - 3.0,
+        6.0 - 9.0,
+    ]
 
 
 def test_contrast_later_takes_the_mean_of_two() -> None:
@@ -81,7 +86,10 @@ def test_contrast_later_takes_the_mean_of_two() -> None:
 def test_the_cause_comes_first_in_what_is_read() -> None:
     lm = KnownNats()
     ContrastScorer(lm).score([FORWARD])
-    assert lm.asked == [("It rained. Also,", " Bo fell"), ("It rained. As a result,", " Bo fell")]
+    assert lm.asked == [
+        ("It rained. Also,", " Bo fell"),
+        ("It rained. As a result,", " Bo fell"),
+    ]
 
 
 @pytest.mark.parametrize("cause", ["It rained.", " It rained. ", "It rained"])
@@ -91,7 +99,9 @@ def test_a_cause_ends_with_one_full_stop(cause: str) -> None:
 
 @pytest.mark.parametrize("end", ["!", "?", "…", "。"])
 def test_a_cause_with_another_end_keeps_it(end: str) -> None:
-    lm = KnownNats({("The fact is that", " B"): 1.0, (f"A{end} As a result,", " B"): 0.5})
+    lm = KnownNats(
+        {("The fact is that", " B"): 1.0, (f"A{end} As a result,", " B"): 0.5}
+    )
     assert PmiScorer(lm).score([(f"A{end}", "B")]) == [0.5]
 
 
@@ -105,14 +115,18 @@ def test_nothing_is_read_twice_in_one_call(name: Any) -> None:
     assert len(lm.asked) == number
 
 
-@pytest.mark.parametrize("name", ["pmi", "contrast", "contrast+later", "verifier", "none"])
+@pytest.mark.parametrize(
+    "name", ["pmi", "contrast", "contrast+later", "verifier", "none"]
+)
 def test_no_pairs_have_no_scores(name: Any) -> None:
     assert create_causal_scorer(name, KnownNats()).score([]) == []
 
 
 @pytest.mark.parametrize("name", ["pmi", "contrast", "contrast+later"])
 @pytest.mark.parametrize("pair", [("", "b"), ("a", ""), (" \n", "b"), ("a", "\t")])
-def test_an_empty_text_is_refused_before_anything_is_read(name: Any, pair: Pair) -> None:
+def test_an_empty_text_is_refused_before_anything_is_read(
+    name: Any, pair: Pair
+) -> None:
     lm = KnownNats()
     with pytest.raises(InvalidInputError, match="empty text"):
         create_causal_scorer(name, lm).score([FORWARD, pair])
@@ -127,8 +141,15 @@ def test_none_lets_nothing_pass() -> None:
 
 
 def test_verdicts_become_scores() -> None:
-    scorer = VerifierScorer().given({FORWARD: "yes", BACKWARD: "no", ("a", "b"): "maybe"})
-    assert scorer.score([("a", "b"), FORWARD, BACKWARD, ("b", "a")]) == [0.5, 1.0, 0.0, 0.0]
+    scorer = VerifierScorer().given(
+        {FORWARD: "yes", BACKWARD: "no", ("a", "b"): "maybe"}
+    )
+    assert scorer.score([("a", "b"), FORWARD, BACKWARD, ("b", "a")]) == [
+        0.5,
+        1.0,
+        0.0,
+        0.0,
+    ]
 
 
 def test_verdicts_do_not_outlive_their_call() -> None:
@@ -145,7 +166,9 @@ def test_an_unknown_verdict_is_refused() -> None:
 # --- the factory ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["pmi", "contrast", "contrast+later", "verifier", "none"])
+@pytest.mark.parametrize(
+    "name", ["pmi", "contrast", "contrast+later", "verifier", "none"]
+)
 def test_every_scorer_bears_its_name(name: Any) -> None:
     scorer = create_causal_scorer(name, KnownNats())
     assert isinstance(scorer, CausalScorer)
@@ -164,7 +187,9 @@ def test_an_unknown_scorer_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["pmi", "contrast", "contrast+later"])
 def test_a_scorer_that_reads_needs_a_model(name: Any) -> None:
-    with pytest.raises(InvalidInputError, match=f"{name!r}".replace("+", r"\+") + ".*LlamaServer"):
+    with pytest.raises(
+        InvalidInputError, match=f"{name!r}".replace("+", r"\+") + ".*LlamaServer"
+    ):
         create_causal_scorer(name)
 
 
@@ -179,7 +204,9 @@ def test_importing_the_package_loads_no_model_library() -> None:
     import subprocess
 
     code = "import sys, langmem_graph.causal; print({'torch', 'transformers'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "set()"
 
 
@@ -239,17 +266,26 @@ def test_no_more_than_the_rest_passes(
     threshold = calibrate(Seeing(), texts, percentile=percentile, **options)
     scores = LengthScorer().score(seen)
     assert threshold in scores
-    assert sum(score > threshold for score in scores) <= len(scores) * (1 - percentile / 100) + 1e-6
+    assert (
+        sum(score > threshold for score in scores)
+        <= len(scores) * (1 - percentile / 100) + 1e-6
+    )
     assert len(set(seen)) == len(seen) == min(pairs, len(texts) * (len(texts) - 1))
-    assert all(cause != effect and {cause, effect} <= {*texts} for cause, effect in seen)
-    assert calibrate(LengthScorer(), texts, percentile=percentile, **options) == threshold
+    assert all(
+        cause != effect and {cause, effect} <= {*texts} for cause, effect in seen
+    )
+    assert (
+        calibrate(LengthScorer(), texts, percentile=percentile, **options) == threshold
+    )
 
 
 def test_the_order_of_records_does_not_matter_and_the_seed_does() -> None:
     texts = [str(n) for n in range(100, 160)]
     one = calibrate(LengthScorer(), texts, pairs=20)
     assert one == calibrate(LengthScorer(), [*reversed(texts), *texts, " "], pairs=20)
-    others = {calibrate(LengthScorer(), texts, pairs=20, seed=seed) for seed in range(5)}
+    others = {
+        calibrate(LengthScorer(), texts, pairs=20, seed=seed) for seed in range(5)
+    }
     assert len(others) > 1
 
 
@@ -264,7 +300,9 @@ def test_too_few_records_are_refused(texts: list[str]) -> None:
         calibrate(NoScorer(), texts)
 
 
-@pytest.mark.parametrize("wrong", [{"percentile": -1}, {"percentile": 101}, {"pairs": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"percentile": -1}, {"percentile": 101}, {"pairs": 0}]
+)
 def test_numbers_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match="percentile"):
         calibrate(NoScorer(), ["a", "b"], **wrong)

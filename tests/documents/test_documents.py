@@ -23,7 +23,8 @@ PAGES = sorted(
     for page in REPOSITORY.glob(pattern)
 )
 MAP, GLOSSARY, UPGRADING = (
-    REPOSITORY / name for name in ("ARCHITECTURE.md", "docs/glossary.md", "docs/upgrading.md")
+    REPOSITORY / name
+    for name in ("ARCHITECTURE.md", "docs/glossary.md", "docs/upgrading.md")
 )
 LONGEST_LINE, LONGEST_MAP, MOST_WORDS = 150, 200, 25
 
@@ -95,7 +96,9 @@ def test_the_map_names_every_step_and_every_prompt() -> None:
 
 
 def blocks(page: Path) -> Iterator[str]:
-    for block in re.findall(r"^ *```python\n(.*?)^ *```", text_of(page), re.DOTALL | re.MULTILINE):
+    for block in re.findall(
+        r"^ *```python\n(.*?)^ *```", text_of(page), re.DOTALL | re.MULTILINE
+    ):
         yield textwrap.dedent(block)
 
 
@@ -103,9 +106,13 @@ def blocks(page: Path) -> Iterator[str]:
 def test_python_that_is_shown_parses_and_its_imports_work(page: Path) -> None:
     for block in blocks(page):
         for node in ast.walk(ast.parse(block)):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("langmem_graph"):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+                "langmem_graph"
+            ):
                 module = importlib.import_module(node.module or "")
-                assert [one.name for one in node.names if not hasattr(module, one.name)] == []
+                assert [
+                    one.name for one in node.names if not hasattr(module, one.name)
+                ] == []
 
 
 @every_page
@@ -116,7 +123,9 @@ def test_commands_exist(page: Path) -> None:
         assert f"\n{target}:" in makefile, target
     for module in re.findall(r"python -m (benchmarks\.[a-z_]+|tests\.\w+\.\w+)", text):
         path = REPOSITORY / module.replace(".", "/")
-        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), (
+            module
+        )
 
 
 def is_setting(path: str) -> bool:
@@ -165,5 +174,9 @@ def test_the_methods_page_names_every_prompt_and_files_of_the_map() -> None:
 
 
 def test_every_page_is_in_the_order_to_read() -> None:
-    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", text_of(REPOSITORY / "docs/README.md")))
-    assert listed == {page.name for page in (REPOSITORY / "docs").glob("*.md")} - {"README.md"}
+    listed = set(
+        re.findall(r"\]\(([\w-]+\.md)\)", text_of(REPOSITORY / "docs/README.md"))
+    )
+    assert listed == {page.name for page in (REPOSITORY / "docs").glob("*.md")} - {
+        "README.md"
+    }

@@ -23,7 +23,10 @@ PACKAGES = {
     "deepagents": "deepagents",
     "functional": "langgraph",
 }
-pytestmark = [needs_model, pytest.mark.filterwarnings("ignore:create_react_agent has been moved")]
+pytestmark = [
+    needs_model,
+    pytest.mark.filterwarnings("ignore:create_react_agent has been moved"),
+]
 
 
 @tool
@@ -33,10 +36,14 @@ def book_flight(destination: str, seat: str) -> str:
 
 
 def call(name: str, **args: Any) -> AIMessage:
-    return AIMessage("", tool_calls=[{"name": name, "args": args, "id": f"call-{name}"}])
+    return AIMessage(
+        "", tool_calls=[{"name": name, "args": args, "id": f"call-{name}"}]
+    )
 
 
-def playing(steps: dict[str, Sequence[AIMessage | str]]) -> Callable[[list[BaseMessage]], Any]:
+def playing(
+    steps: dict[str, Sequence[AIMessage | str]],
+) -> Callable[[list[BaseMessage]], Any]:
     """A script for all agents: who is asked is told by the rules, and where by the tools' answers.
 
     `SEAT?` in a call is the seat, if the request shows it.
@@ -55,7 +62,9 @@ def playing(steps: dict[str, Sequence[AIMessage | str]]) -> Callable[[list[BaseM
                 return step.replace("SEAT?", seat)
             name, args = step.tool_calls[0]["name"], step.tool_calls[0]["args"]
             if name not in done:
-                return call(name, **{k: v.replace("SEAT?", seat) for k, v in args.items()})
+                return call(
+                    name, **{k: v.replace("SEAT?", seat) for k, v in args.items()}
+                )
         return "Nothing is left."
 
     return answer
@@ -69,7 +78,10 @@ TASK = call("task", description="Book a flight to Oslo.", subagent_type="booker"
 STEPS: dict[str, dict[str, Sequence[AIMessage | str]]] = {
     "supervisor": {"Give flights": [TO_FLIGHTS, BOOKED], "You book": [BOOK, "Done."]},
     "swarm": {"You are the desk": [TO_FLIGHTS], "You book": [BOOK, BOOKED]},
-    "deepagents": {"You are a travel": [TASK, BOOKED], "You book": [LOOK, BOOK, "Done."]},
+    "deepagents": {
+        "You are a travel": [TASK, BOOKED],
+        "You book": [LOOK, BOOK, "Done."],
+    },
     "functional": {"": [BOOKED]},
 }
 
@@ -97,9 +109,12 @@ def test_what_one_agent_was_told_another_acts_on(
     assert capsys.readouterr().out == "Booked: Oslo, 12A.\n"
 
     memory = names["memory"]
-    rows = [row for row in memory.user("alice").export() if row.get("origin") != "plumbing"]
+    rows = [
+        row for row in memory.user("alice").export() if row.get("origin") != "plumbing"
+    ]
     user = [row["content"] for row in rows if row["role"] == "user"]
-    assert user == [SEAT, "Book my usual seat to Oslo."]  # each once, and no agent's words
+    # each once, and no agent's words
+    assert user == [SEAT, "Book my usual seat to Oslo."]
     assert [row["content"] for row in rows].count("Booked: Oslo, 12A.") == 1
     assert memory.users()[0].user_id == "alice" and len(memory.users()) == 1
     assert not any(m.text.startswith("<memory>") for m in names["done"]["messages"])
@@ -134,7 +149,11 @@ def test_a_checkpoint_of_the_functional_api_holds_no_recalled_text(
     exec(BLOCKS["run"], names)
     assert SEAT in str(names["model"].requests)
     saver = names["graph"].checkpointer
-    saved = str(list(saver.list(names["config"]))) + str(dict(saver.blobs)) + str(saver.writes)
+    saved = (
+        str(list(saver.list(names["config"])))
+        + str(dict(saver.blobs))
+        + str(saver.writes)
+    )
     assert "Book my usual seat" in saved
     assert "12A" not in saved
     let_go(names["memory"])

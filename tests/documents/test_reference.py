@@ -27,17 +27,25 @@ def public_objects() -> dict[str, Any]:
     for one in pkgutil.iter_modules(langmem_graph.__path__):
         module = import_module(f"langmem_graph.{one.name}")
         if one.name != "cli":
-            found |= {name: getattr(module, name) for name in getattr(module, "__all__", [])}
+            found |= {
+                name: getattr(module, name) for name in getattr(module, "__all__", [])
+            }
     for home in (errors, reports, schemas):
         classes = inspect.getmembers(home, inspect.isclass)
         mine = {name: one for name, one in classes if one.__module__ == home.__name__}
         found |= {name: one for name, one in mine.items() if name not in BASES}
-    return found | {name: getattr(langmem_graph, name) for name in langmem_graph.__all__}
+    return found | {
+        name: getattr(langmem_graph, name) for name in langmem_graph.__all__
+    }
 
 
 def referred() -> list[str]:
     pages = (page.read_text(encoding="utf-8") for page in DOCS.glob("reference/*.md"))
-    return [name for text in pages for name in re.findall(r"^::: (\S+)$", text, re.MULTILINE)]
+    return [
+        name
+        for text in pages
+        for name in re.findall(r"^::: (\S+)$", text, re.MULTILINE)
+    ]
 
 
 def test_the_reference_has_every_public_name_once() -> None:
@@ -85,7 +93,9 @@ def test_the_site_has_every_page_in_the_order_to_read() -> None:
     assert set(mine) == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
     index = (DOCS / "README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\d+\. \[.*?\]\(([\w/-]+\.md)\)", index, re.MULTILINE)
-    pages = [path for path in mine if not path.startswith("reference/") or "README" in path]
+    pages = [
+        path for path in mine if not path.startswith("reference/") or "README" in path
+    ]
     assert [path for path in listed if path != "dependencies.md"] == [
         path for path in pages if path not in {"README.md", "dependencies.md"}
     ]

@@ -38,14 +38,20 @@ def shown(page: Path, *kinds: str) -> list[Any]:
     return [block for block in blocks(page) if block.kind in kinds]
 
 
-RUN = {name: page for name, page in zip(named(PAGES), PAGES, strict=True) if shown(page, "python")}
+RUN = {
+    name: page
+    for name, page in zip(named(PAGES), PAGES, strict=True)
+    if shown(page, "python")
+}
 
 
 @pytest.fixture
 def in_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """What a reader has: an empty directory, no settings, aliases that are drawn at random."""
     monkeypatch.chdir(tmp_path)
-    for name in [one for one in os.environ if one.startswith(("LANGMEM_GRAPH_", "OPENAI_"))]:
+    for name in [
+        one for one in os.environ if one.startswith(("LANGMEM_GRAPH_", "OPENAI_"))
+    ]:
         monkeypatch.delenv(name)
     for module in (batch_view, reconcile_records):
         monkeypatch.setattr(module, "draw_first_alias", lambda: 417)
@@ -92,7 +98,9 @@ def test_a_command_line_that_is_shown_is_understood(page: Path) -> None:
             command = group.commands[first]
             with typer.Context(command) as context:
                 command.make_parser(context).parse_args(list(words))
-        for extra in re.findall(r"\[(\w+)\]", " ".join(words)) if program == "pip" else ():
+        for extra in (
+            re.findall(r"\[(\w+)\]", " ".join(words)) if program == "pip" else ()
+        ):
             assert f"\n{extra} = [" in text, extra
 
 
@@ -102,11 +110,21 @@ def test_json_that_is_shown_is_json(page: Path) -> None:
         assert json.loads(block.text)
 
 
-def test_a_page_whose_code_lacks_a_name_or_prints_something_else_is_found(tmp_path: Path) -> None:
+def test_a_page_whose_code_lacks_a_name_or_prints_something_else_is_found(
+    tmp_path: Path,
+) -> None:
     page = tmp_path / "page.md"
-    page.write_text("```python\nprint(1 + 1)\n```\n\n```text\n2\n```\n", encoding="utf-8")
-    assert run_page(page, tmp_path) == [block.output for block in shown(page, "python")] == ["2\n"]
-    page.write_text("```python\nprint(1)\n```\n\nNo output:\n\n```text\n2\n```\n", encoding="utf-8")
+    page.write_text(
+        "```python\nprint(1 + 1)\n```\n\n```text\n2\n```\n", encoding="utf-8"
+    )
+    assert (
+        run_page(page, tmp_path)
+        == [block.output for block in shown(page, "python")]
+        == ["2\n"]
+    )
+    page.write_text(
+        "```python\nprint(1)\n```\n\nNo output:\n\n```text\n2\n```\n", encoding="utf-8"
+    )
     assert [block.output for block in shown(page, "python")] == [None]
     page.write_text("Text.\n\n```python\nmodel.invoke()\n```\n", encoding="utf-8")
     with pytest.raises(NameError, match="model"):

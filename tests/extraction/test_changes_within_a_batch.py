@@ -15,11 +15,20 @@ FERRY = [
 
 def ferry(open_memory: Any, **fields: Any) -> Any:
     """A talk in which a slip is put right; memory 1 takes the place of memory 0."""
-    slip = {"record": "0", "relation": "corrects", "by": 1, "message": "m3", "quote": "9:40, sorry"}
+    slip = {
+        "record": "0",
+        "relation": "corrects",
+        "by": 1,
+        "message": "m3",
+        "quote": "9:40, sorry",
+    }
     model = AnswersBySchema(Extraction=memories(*FERRY, changes=[slip | fields]))
     ana = open_memory(model).user("ana")
     ana.add(
-        [*turn("The ferry leaves at 8:10."), *turn("9:40, sorry, I misread.", number=1)],
+        [
+            *turn("The ferry leaves at 8:10."),
+            *turn("9:40, sorry, I misread.", number=1),
+        ],
         session_id="s",
     )
     return ana, ana.flush()
@@ -28,7 +37,9 @@ def ferry(open_memory: Any, **fields: Any) -> Any:
 def test_a_slip_in_the_same_batch_is_labelled(open_memory: Any) -> None:
     ana, report = ferry(open_memory)
     assert (report.stored, report.updated, report.refused_changes) == (2, 1, 0)
-    assert [row["text"] for row in ana.export_records()] == ["The ferry leaves at 9:40."]
+    assert [row["text"] for row in ana.export_records()] == [
+        "The ferry leaves at 9:40."
+    ]
     rows = ana.export_records(history=True)
     (wrong,) = [row["record_id"] for row in rows if "8:10" in row["text"]]
     (told,) = ana.changes(wrong)
@@ -36,7 +47,9 @@ def test_a_slip_in_the_same_batch_is_labelled(open_memory: Any) -> None:
     assert told.by_text == "The ferry leaves at 9:40."
     (source,) = ana.get_records(wrong)[0].message_ids
     (message,) = ana.get_conversation(source)
-    assert [label.replaced_by for label in message.labels] == ["The ferry leaves at 9:40."]
+    assert [label.replaced_by for label in message.labels] == [
+        "The ferry leaves at 9:40."
+    ]
     assert "9:40, sorry" in ana.recall("When does the ferry leave?").context
 
 
@@ -44,7 +57,9 @@ def test_what_a_batch_put_right_is_undone_with_the_record(open_memory: Any) -> N
     ana, _ = ferry(open_memory)
     (right,) = [row["record_id"] for row in ana.export_records()]
     ana.undo(right)
-    assert [row["text"] for row in ana.export_records()] == ["The ferry leaves at 8:10."]
+    assert [row["text"] for row in ana.export_records()] == [
+        "The ferry leaves at 8:10."
+    ]
     assert ana.doctor(sample=0).ok
 
 
@@ -60,7 +75,9 @@ def test_what_a_batch_put_right_is_undone_with_the_record(open_memory: Any) -> N
     ],
     ids=str,
 )
-def test_a_memory_that_no_words_end_stays(open_memory: Any, fields: dict[str, Any]) -> None:
+def test_a_memory_that_no_words_end_stays(
+    open_memory: Any, fields: dict[str, Any]
+) -> None:
     ana, report = ferry(open_memory, **fields)
     assert report.updated == 0
     assert len(ana.export_records()) == 2
@@ -80,7 +97,10 @@ def test_a_routine_told_and_left_out_once(open_memory: Any) -> None:
     skip["since"] = "2026-01-20"
     model = AnswersBySchema(Extraction=memories(choir, changes=[skip]))
     ana = open_memory(model).user("ana")
-    said = [*turn("Choir is on Tuesdays at seven."), *turn("Oh, tomorrow is off.", number=1)]
+    said = [
+        *turn("Choir is on Tuesdays at seven."),
+        *turn("Oh, tomorrow is off.", number=1),
+    ]
     ana.add(said, session_id="s", at="2026-01-19T18:00")
     report = ana.flush()
     assert report.refused_changes == 0

@@ -36,7 +36,9 @@ def pending(*parts: tuple[int, str, int]) -> list[Unread]:
 sessions = st.integers(1, 3)
 roles = st.sampled_from(["user", "assistant"])
 sizes = st.integers(1, 200) | st.integers(1, 3 * BATCH_BYTES)
-talks = st.lists(st.tuples(sessions, roles, sizes), max_size=60).map(lambda rows: pending(*rows))
+talks = st.lists(st.tuples(sessions, roles, sizes), max_size=60).map(
+    lambda rows: pending(*rows)
+)
 turns_alone = st.lists(st.integers(1, 3_000), min_size=1, max_size=20)
 
 
@@ -65,7 +67,9 @@ def test_a_batch_is_full_before_the_next_one_begins(messages: list[Unread]) -> N
     batches = list(batches_of(messages))
     for one, following in pairwise(batches):
         both = sum(counted[n] for n in (*one.items, *following.items))
-        in_turn = next(turn for turn in turns_of(messages) if following.items[0] in turn)
+        in_turn = next(
+            turn for turn in turns_of(messages) if following.items[0] in turn
+        )
         both_turns = sum(counted[n] for n in (*one.items, *in_turn))
         assert both > BATCH_BYTES or both_turns > BATCH_BYTES
 
@@ -75,7 +79,10 @@ def turns_of(messages: list[Unread]) -> list[list[int]]:
     turns: list[list[int]] = []
     before: Unread | None = None
     for message in sorted(messages, key=lambda one: (one.session, one.n)):
-        answered = before is not None and (before.role, message.role) == ("assistant", "user")
+        answered = before is not None and (before.role, message.role) == (
+            "assistant",
+            "user",
+        )
         if before is None or before.session != message.session or answered:
             turns.append([])
         turns[-1].append(message.n)
@@ -85,12 +92,16 @@ def turns_of(messages: list[Unread]) -> list[list[int]]:
 
 @given(turns_alone, sessions)
 def test_a_batch_ends_after_an_answer(lengths: list[int], session: int) -> None:
-    parts = [(session, role, size) for size in lengths for role in ("user", "assistant")]
+    parts = [
+        (session, role, size) for size in lengths for role in ("user", "assistant")
+    ]
     messages = pending(*parts)
     role = {message.n: message.role for message in messages}
     batches = list(batches_of(messages))
     assert {role[batch.items[-1]] for batch in batches} == {"assistant"}
-    assert sum(batch.turns for batch in batches) == len(lengths) == count_turns(messages)
+    assert (
+        sum(batch.turns for batch in batches) == len(lengths) == count_turns(messages)
+    )
 
 
 def test_a_turn_that_is_too_long_is_divided() -> None:
@@ -103,7 +114,9 @@ def test_a_turn_that_is_too_long_is_divided() -> None:
 # --- when ------------------------------------------------------------------------------------
 
 
-def test_without_a_model_messages_wait_and_are_read_when_there_is_one(open_memory: Any) -> None:
+def test_without_a_model_messages_wait_and_are_read_when_there_is_one(
+    open_memory: Any,
+) -> None:
     ana = open_memory(None).user("ana")
     ana.add(turn("I live in Porto."), session_id="s")
     report = ana.flush()
@@ -113,7 +126,9 @@ def test_without_a_model_messages_wait_and_are_read_when_there_is_one(open_memor
     assert ana.flush().stored == 1
 
 
-def test_what_an_earlier_process_left_is_read_at_the_next_opening(open_memory: Any) -> None:
+def test_what_an_earlier_process_left_is_read_at_the_next_opening(
+    open_memory: Any,
+) -> None:
     ana = open_memory(None).user("ana")
     for number in range(4):
         ana.add(turn(f"I own boat {number}.", number=number), session_id="s")
@@ -126,7 +141,9 @@ def test_what_an_earlier_process_left_is_read_at_the_next_opening(open_memory: A
     assert len(ana.export_records()) == 4
 
 
-def test_a_session_that_goes_on_is_read_by_4_and_then_by_8_turns(open_memory: Any) -> None:
+def test_a_session_that_goes_on_is_read_by_4_and_then_by_8_turns(
+    open_memory: Any,
+) -> None:
     model = AnswersBySchema(Extraction=memories())
     ana = open_memory(model).user("ana")
     read_after = []
@@ -174,7 +191,9 @@ def test_sessions_that_have_ended_are_read_together(open_memory: Any) -> None:
     assert question.count("-- another conversation --") == 5
 
 
-def test_an_idle_session_has_ended(open_memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_session_has_ended(
+    open_memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = AnswersBySchema(Extraction=memories())
     ana = open_memory(model).user("ana")
     ana.add(turn("the only line"), session_id="s")
@@ -191,7 +210,9 @@ async def test_a_claim_that_comes_after_its_run_was_interrupted_takes_nothing(
     """The thread that claims is left behind where its run is cancelled, and may go on later."""
     memory.user("u").add(turn("one"), session_id="s")
     services = memory._services
-    deps = Dependencies(services, model_runner(ScriptedChatModel(), services.settings, "x"))
+    deps = Dependencies(
+        services, model_runner(ScriptedChatModel(), services.settings, "x")
+    )
     interrupted, other = new_run(force=True), new_run(force=True)
     give_back_claim(services, "u", interrupted)
     for begun, is_claimed in ((interrupted, False), (other, True)):

@@ -19,11 +19,20 @@ from langmem_graph.topics.track_and_profile_files import MAX_TOPICS, TopicFile
 
 STORY = "Bought a boat in May and sailed to Malta."
 KNOWN = frozenset({"one", "two", "three", "old"})
-SHOWN = ShownToModel({"r1": "one", "r2": "two", "r3": "gone"}, frozenset({"boats"}), KNOWN)
+SHOWN = ShownToModel(
+    {"r1": "one", "r2": "two", "r3": "gone"}, frozenset({"boats"}), KNOWN
+)
 
 
-def topic(name: str, narrative: str = STORY, evidence: tuple[str, ...] = ("old",)) -> TopicFile:
-    fields = {"title": name.title(), "summary": "s", "narrative": narrative, "evidence": evidence}
+def topic(
+    name: str, narrative: str = STORY, evidence: tuple[str, ...] = ("old",)
+) -> TopicFile:
+    fields = {
+        "title": name.title(),
+        "summary": "s",
+        "narrative": narrative,
+        "evidence": evidence,
+    }
     return TopicFile(name=name, updated_at=datetime(2025, 1, 1, tzinfo=UTC), **fields)
 
 
@@ -31,7 +40,9 @@ HELD = {"boats": topic("boats"), "garden": topic("garden")}
 
 
 def edit(name: str = "boats", **fields: Any) -> TrackEdit:
-    return TrackEdit.model_validate({"name": name, "summary": "new", "evidence": ["r1"]} | fields)
+    return TrackEdit.model_validate(
+        {"name": name, "summary": "new", "evidence": ["r1"]} | fields
+    )
 
 
 def after(*edits: TrackEdit) -> EditedTracks:
@@ -48,17 +59,23 @@ def test_sentences_are_added_to_any_track() -> None:
 
 
 def test_the_narrative_of_a_track_that_was_not_shown_is_not_replaced() -> None:
-    done = after(edit("garden", narrative="A garden with quite another story, all made up."))
+    done = after(
+        edit("garden", narrative="A garden with quite another story, all made up.")
+    )
     assert done.tracks == HELD
     assert "was not shown" in done.refused["one"]
-    both = edit("garden", narrative="Another story.", append="Planted beans.", title="Forged")
+    both = edit(
+        "garden", narrative="Another story.", append="Planted beans.", title="Forged"
+    )
     done = after(both)
     assert done.tracks["garden"].narrative == f"{STORY}\nPlanted beans."
     assert done.tracks["garden"].title == "Garden"
 
 
 def test_a_narrative_that_was_shown_may_be_told_anew_but_not_dropped() -> None:
-    done = after(edit(narrative="Bought a boat, sailed to Malta, sold it.", title="The boat"))
+    done = after(
+        edit(narrative="Bought a boat, sailed to Malta, sold it.", title="The boat")
+    )
     assert done.tracks["boats"].narrative == "Bought a boat, sailed to Malta, sold it."
     assert done.tracks["boats"].title == "The boat"
     assert "drops more" in after(edit(narrative="Boat.")).refused["one"]
@@ -66,7 +83,9 @@ def test_a_narrative_that_was_shown_may_be_told_anew_but_not_dropped() -> None:
 
 def test_a_track_is_absorbed_only_where_it_was_shown_and_is_told() -> None:
     seen = ShownToModel(SHOWN.records, frozenset(HELD), KNOWN)
-    merged = edit("home", narrative=f"{STORY} Planted beans.", absorbs=["boats", "Garden", "none"])
+    merged = edit(
+        "home", narrative=f"{STORY} Planted beans.", absorbs=["boats", "Garden", "none"]
+    )
     done = apply_edits(HELD, [merged], seen)
     assert list(done.tracks) == ["home"]
     assert done.tracks["home"].evidence == ["old", "one"]
@@ -119,7 +138,9 @@ def test_evidence_has_a_greatest_length() -> None:
     every = tuple(f"e{n}" for n in range(MAX_EVIDENCE))
     held = {"boats": topic("boats", evidence=every)}
     shown = ShownToModel(SHOWN.records, frozenset(), KNOWN | set(every))
-    evidence = apply_edits(held, [edit(append="Sold it.")], shown).tracks["boats"].evidence
+    evidence = (
+        apply_edits(held, [edit(append="Sold it.")], shown).tracks["boats"].evidence
+    )
     assert (len(evidence), evidence[0], evidence[-1]) == (MAX_EVIDENCE, "e1", "one")
 
 
@@ -137,11 +158,14 @@ edits = st.builds(
 
 
 @given(st.lists(edits, max_size=5))
-def test_whatever_is_answered_the_tracks_stay_usable(answers: list[dict[str, Any]]) -> None:
+def test_whatever_is_answered_the_tracks_stay_usable(
+    answers: list[dict[str, Any]],
+) -> None:
     done = after(*(TrackEdit.model_validate(answer) for answer in answers))
     assert len(done.tracks) <= MAX_TOPICS
     assert all(
-        track.evidence and KNOWN.issuperset(track.evidence) for track in done.tracks.values()
+        track.evidence and KNOWN.issuperset(track.evidence)
+        for track in done.tracks.values()
     )
     assert all(len(track.narrative) <= MAX_NARRATIVE for track in done.tracks.values())
     assert done.tracks["garden"].narrative.startswith(STORY)  # it was never shown
@@ -149,7 +173,9 @@ def test_whatever_is_answered_the_tracks_stay_usable(answers: list[dict[str, Any
 
 
 def test_a_track_that_is_named_by_its_title_is_not_told_anew() -> None:
-    done = after(edit("", title="GARDEN", summary="now", append="Moss.", evidence=["r1"]))
+    done = after(
+        edit("", title="GARDEN", summary="now", append="Moss.", evidence=["r1"])
+    )
     assert done.tracks["garden"].narrative == f"{STORY}\nMoss."
 
 

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from langmem_graph import FlushForecast, Memory
 from langmem_graph.extraction import claim_due_batch
-from langmem_graph.extraction.claim_due_batch import BATCH_BYTES, MAX_MESSAGE_BYTES, batches_of
+from langmem_graph.extraction.claim_due_batch import (
+    BATCH_BYTES,
+    MAX_MESSAGE_BYTES,
+    batches_of,
+)
 from langmem_graph.messages import parse_messages
 from langmem_graph.reports import AddReport
 from langmem_graph.storage import add_messages
@@ -38,7 +42,9 @@ def _size(message: Unread) -> int:
 
 
 @given(_MESSAGES)
-def test_all_batches_at_once_are_those_that_are_claimed_one_by_one(messages: list[Unread]) -> None:
+def test_all_batches_at_once_are_those_that_are_claimed_one_by_one(
+    messages: list[Unread],
+) -> None:
     waiting, claimed = list(messages), []
     while waiting:
         claimed.append(next(batches_of(waiting)))
@@ -47,11 +53,15 @@ def test_all_batches_at_once_are_those_that_are_claimed_one_by_one(messages: lis
 
 
 @given(_MESSAGES)
-def test_each_message_is_in_one_batch_that_one_prompt_can_hold(messages: list[Unread]) -> None:
+def test_each_message_is_in_one_batch_that_one_prompt_can_hold(
+    messages: list[Unread],
+) -> None:
     ordered = sorted(messages, key=lambda message: (message.session, message.n))
     of = {message.n: message for message in messages}
     batches = list(batches_of(messages))
-    assert [n for batch in batches for n in batch.items] == [message.n for message in ordered]
+    assert [n for batch in batches for n in batch.items] == [
+        message.n for message in ordered
+    ]
     for batch in batches:
         assert sum(_size(of[n]) for n in batch.items) <= BATCH_BYTES
 
@@ -61,7 +71,11 @@ def test_only_a_turn_that_is_too_long_is_divided(messages: list[Unread]) -> None
     """And as late as possible: it begins a batch."""
     firsts = {batch.items[0] for batch in batches_of(messages)}
     ordered = sorted(messages, key=lambda message: (message.session, message.n))
-    batch_of = {n: place for place, batch in enumerate(batches_of(messages)) for n in batch.items}
+    batch_of = {
+        n: place
+        for place, batch in enumerate(batches_of(messages))
+        for n in batch.items
+    }
     for turn in claim_due_batch._turns(ordered):
         if sum(map(_size, turn)) <= BATCH_BYTES:
             assert len({batch_of[message.n] for message in turn}) == 1
@@ -79,7 +93,9 @@ def test_batches_are_made_in_one_pass() -> None:
 
 def test_a_forecast_counts_what_waits_and_needs_no_model(memory: Memory) -> None:
     ana = memory.user("ana")
-    assert ana.flush_forecast().model_copy(update={"milliseconds": 0.0}) == FlushForecast()
+    assert (
+        ana.flush_forecast().model_copy(update={"milliseconds": 0.0}) == FlushForecast()
+    )
     fill(ana, sessions=3, turns=5)
     ana.add({"role": "user", "content": "and?", "id": "open"}, session_id="s2")
     foreseen = ana.flush_forecast()
@@ -103,7 +119,12 @@ def test_a_flush_makes_the_calls_that_were_foreseen(open_memory: Any) -> None:
     assert questions < foreseen.input_tokens < 4 * questions
     assert [schema for schema, _ in model.asked].count("Extraction") == foreseen.batches
     again = ana.flush_forecast()
-    assert (again.messages, again.batches, again.calls_high, again.input_tokens) == (0, 0, 0, 0)
+    assert (again.messages, again.batches, again.calls_high, again.input_tokens) == (
+        0,
+        0,
+        0,
+        0,
+    )
 
 
 def test_second_calls_and_rounds_are_within_the_forecast(open_memory: Any) -> None:
@@ -121,25 +142,36 @@ def test_causes_are_foreseen_where_they_are_looked_for(
     tmp_path: Any, scorer: str, causal: int
 ) -> None:
     model = AnswersBySchema(Extraction=memories())
-    with Memory(tmp_path, model=model, embeddings="hash", causal_scorer=scorer) as memory:
+    with Memory(
+        tmp_path, model=model, embeddings="hash", causal_scorer=scorer
+    ) as memory:
         ana = memory.user("ana")
-        fill(ana, sessions=3, turns=3)  # each session a batch; enough to tell for 50 records
+        # each session a batch; enough to tell for 50 records
+        fill(ana, sessions=3, turns=3)
         foreseen = ana.flush_forecast()
         assert foreseen.batches == 3
         second, topics, profile = 1, 1, 1
         assert foreseen.calls_high == 3 + second + causal + topics + profile
 
 
-def test_what_people_say_costs_more_output_than_what_the_assistant_says(memory: Memory) -> None:
+def test_what_people_say_costs_more_output_than_what_the_assistant_says(
+    memory: Memory,
+) -> None:
     words = "Last year we went to the sea with Ada, and I lost my blue hat there. " * 40
     quiet, talkative = memory.user("quiet"), memory.user("talkative")
     for n in range(6):
         answer = {"role": "assistant", "content": words, "id": f"a{n}"}
-        quiet.add([{"role": "user", "content": "Go on.", "id": f"u{n}"}, answer], session_id="s")
-        both = [{"role": "user", "name": name, "content": words} for name in ("Ada", "Bo")]
+        quiet.add(
+            [{"role": "user", "content": "Go on.", "id": f"u{n}"}, answer],
+            session_id="s",
+        )
+        both = [
+            {"role": "user", "name": name, "content": words} for name in ("Ada", "Bo")
+        ]
         talkative.add(both, session_id="s", at=f"2025-01-0{n + 1}")
     few, many = quiet.flush_forecast(), talkative.flush_forecast()
-    assert few.calls_high == few.calls_low + 1 + 1 + 2  # a second call, causes, topics and profile
+    # a second call, causes, topics and profile
+    assert few.calls_high == few.calls_low + 1 + 1 + 2
     assert many.output_tokens > 3 * few.output_tokens
 
 
@@ -179,11 +211,19 @@ def test_10_000_messages_are_forecast_in_seconds(memory: Memory) -> None:
         room.database.write_transaction() as connection,
     ):
         for number in range(500):
-            rows = session(number, 10, filler="and the garden needs water because it was hot. " * 5)
-            new, *_ = parse_messages(rows, session_id=f"s{number}", at=None, max_chars=10_000)
+            rows = session(
+                number, 10, filler="and the garden needs water because it was hot. " * 5
+            )
+            new, *_ = parse_messages(
+                rows, session_id=f"s{number}", at=None, max_chars=10_000
+            )
             add_messages.append(connection, new, AddReport(), sent_again=False)
     foreseen = ana.flush_forecast()
-    assert (foreseen.messages, foreseen.turns, foreseen.sessions) == (10_000, 5_000, 500)
+    assert (foreseen.messages, foreseen.turns, foreseen.sessions) == (
+        10_000,
+        5_000,
+        500,
+    )
     assert 75 < foreseen.batches < 250
     assert foreseen.milliseconds < 15_000
     ana.erase()  # or closing would embed them all

@@ -16,7 +16,9 @@ from tests.support.models import AnswersBySchema
 from tests.support.writing import memories
 
 
-def test_progress_is_told_after_each_batch_in_the_memorys_own_thread(open_memory: Any) -> None:
+def test_progress_is_told_after_each_batch_in_the_memorys_own_thread(
+    open_memory: Any,
+) -> None:
     ana = open_memory(noting([])).user("ana")
     names = fill(ana, sessions=3, turns=5)
     batches = ana.flush_forecast().batches
@@ -70,7 +72,9 @@ def test_a_stopped_flush_is_gone_on_with(open_memory: Any) -> None:
     assert owned(ana) == names
 
 
-def test_after_a_stop_the_background_reads_on_only_with_new_messages(open_memory: Any) -> None:
+def test_after_a_stop_the_background_reads_on_only_with_new_messages(
+    open_memory: Any,
+) -> None:
     fill(open_memory(None).user("ana"), sessions=3, turns=5)
     seen: list[str] = []
     memory = open_memory(noting(seen, lambda: time.sleep(0.2)))
@@ -97,7 +101,9 @@ async def _a_moment() -> None:
     return None
 
 
-@pytest.mark.parametrize("error", [ValueError("no more"), SystemExit(3), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [ValueError("no more"), SystemExit(3), KeyboardInterrupt()]
+)
 def test_an_error_in_the_callback_stops_and_is_reported(
     open_memory: Any, error: BaseException
 ) -> None:

@@ -31,14 +31,20 @@ def test_remember_by_hand(open_memory: Any) -> None:
 CANARIES = ("quokka9931", "zebrafish7742", "okapi5513")
 
 
-def test_forgetting_a_message_takes_everything_made_of_it(open_memory: Any, tmp_path: Path) -> None:
+def test_forgetting_a_message_takes_everything_made_of_it(
+    open_memory: Any, tmp_path: Path
+) -> None:
     ana = open_memory(AnswersBySchema(Extraction=echo)).user("ana")
-    talk = [{"role": "user", "content": f"I keep a {c} at home.", "id": c} for c in CANARIES]
+    talk = [
+        {"role": "user", "content": f"I keep a {c} at home.", "id": c} for c in CANARIES
+    ]
     ana.add(talk, session_id="s", at="2025-01-01")
     ana.flush()
     report = ana.forget(message="zebrafish7742")
     assert (report.messages, report.records) == (1, 1)
-    assert not any("zebrafish" in h.text for h in ana.search_records("keep at home", k=9))
+    assert not any(
+        "zebrafish" in h.text for h in ana.search_records("keep at home", k=9)
+    )
     assert [m["id"] for m in ana.export()] == ["quokka9931", "okapi5513"]
     assert ana.search_conversation("quokka9931")[0].message_id == "quokka9931"
     assert ana.doctor(sample=0).ok
@@ -59,7 +65,9 @@ def test_only_what_people_said_is_read_again(open_memory: Any) -> None:
 def test_what_else_a_forgotten_record_rested_on_is_read_again(open_memory: Any) -> None:
     model = AnswersBySchema(Extraction=echo)
     ana = open_memory(model).user("ana")
-    told = [{"role": "user", "content": f"I row in {n}.", "id": n} for n in ("May", "June")]
+    told = [
+        {"role": "user", "content": f"I row in {n}.", "id": n} for n in ("May", "June")
+    ]
     ana.add(told, session_id="s")
     ana.flush()
     ana.add_records({"text": "Rows in summer.", "source_message_ids": ["May", "June"]})
@@ -71,12 +79,15 @@ def test_what_else_a_forgotten_record_rested_on_is_read_again(open_memory: Any) 
 def test_a_session_is_found_by_the_messages_that_it_has_left(open_memory: Any) -> None:
     memory = open_memory(None)
     for user in ("ana", "bob"):
-        texts = ["I row on Sundays.", "The cat is grey."] + ["Taxes are due."] * (user == "ana")
+        texts = ["I row on Sundays.", "The cat is grey."] + ["Taxes are due."] * (
+            user == "ana"
+        )
         talk = [{"role": "user", "content": text, "id": text} for text in texts]
         memory.user(user).add(talk, session_id="s")
     memory.user("ana").forget(message="Taxes are due.")
     held = [
-        memory._services.read(user, lambda c: centroids(c, [1]), None) for user in ("ana", "bob")
+        memory._services.read(user, lambda c: centroids(c, [1]), None)
+        for user in ("ana", "bob")
     ]
     assert held[0].sessions.tolist() == held[1].sessions.tolist() == [1]
     assert held[0].matrix == pytest.approx(held[1].matrix, abs=1e-6)
@@ -85,7 +96,8 @@ def test_a_session_is_found_by_the_messages_that_it_has_left(open_memory: Any) -
 def test_forgetting_what_took_a_place_gives_it_back(open_memory: Any) -> None:
     ana = open_memory(None).user("ana")
     ana.add(
-        [{"role": "user", "content": f"home {n}", "id": str(n)} for n in range(2)], session_id="s"
+        [{"role": "user", "content": f"home {n}", "id": str(n)} for n in range(2)],
+        session_id="s",
     )
     rows = [
         {"text": f"Lives at {n}.", "source_message_ids": [str(n)], "record_id": f"r{n}"}
@@ -107,8 +119,15 @@ def chain(ana: Any, length: int) -> None:
     said = [{"role": "user", "content": f"home {n}", "id": str(n)} for n in numbers]
     ana.add(said, session_id="s")
     for n in numbers:
-        row = {"text": f"Lives at {n}.", "source_message_ids": [str(n)], "record_id": f"r{n}"}
-        row |= {"valid_from": f"2025-0{n + 1}-01", "supersedes": [f"r{n - 1}"] if n else []}
+        row = {
+            "text": f"Lives at {n}.",
+            "source_message_ids": [str(n)],
+            "record_id": f"r{n}",
+        }
+        row |= {
+            "valid_from": f"2025-0{n + 1}-01",
+            "supersedes": [f"r{n - 1}"] if n else [],
+        }
         assert ana.add_records(row).stored == [f"r{n}"]
 
 
@@ -132,13 +151,20 @@ def test_a_forgotten_record_leaves_no_vector(open_memory: Any) -> None:
 def test_no_record_stays_in_a_cluster_that_is_gone(open_memory: Any) -> None:
     memory = open_memory(None)
     chain(memory.user("ana"), 2)
-    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
+    with (
+        memory._services.room("ana") as room,
+        room.database.write_transaction() as connection,
+    ):
         held = graph_neighbours.all_clusters(connection)
         for place, n in ((-1, 1), (0, 2)):
-            graph_neighbours.join(connection, held, place, n, np.eye(1, 256, dtype="float32")[0])
+            graph_neighbours.join(
+                connection, held, place, n, np.eye(1, 256, dtype="float32")[0]
+            )
     memory.user("ana").forget(record="r0")
     clustered = select(records.c.n).where(records.c.cluster.is_not(None))
-    assert memory._services.read("ana", lambda c: c.scalars(clustered).all(), None) == []
+    assert (
+        memory._services.read("ana", lambda c: c.scalars(clustered).all(), None) == []
+    )
 
 
 def test_undoing_and_forgetting_in_any_order(open_memory: Any) -> None:
@@ -164,7 +190,10 @@ def test_an_export_after_an_undo_is_imported_as_it_was(open_memory: Any) -> None
     memory.user("ana").undo("r2")
     bob = memory.user("bob")
     for row in memory.user("ana").export():
-        bob.add({k: v for k, v in row.items() if k != "session_id"}, session_id=row["session_id"])
+        bob.add(
+            {k: v for k, v in row.items() if k != "session_id"},
+            session_id=row["session_id"],
+        )
     assert not bob.add_records(memory.user("ana").export_records(history=True)).rejected
     assert active(bob) == active(memory.user("ana")) == ["r1"]
 
@@ -174,7 +203,11 @@ def test_an_export_after_an_undo_is_imported_as_it_was(open_memory: Any) -> None
 def test_what_is_forgotten_during_a_flush_does_not_come_back(
     open_memory: Any, tmp_path: Path, step: str, how: str
 ) -> None:
-    answers: dict[str, Any] = {"Extraction": echo, "TopicRound": gather, "ProfileText": PROFILE}
+    answers: dict[str, Any] = {
+        "Extraction": echo,
+        "TopicRound": gather,
+        "ProfileText": PROFILE,
+    }
     usual, meddled = answers[step], list[str]()
 
     def meddle(question: str) -> Any:
@@ -199,7 +232,9 @@ def test_what_is_forgotten_during_a_flush_does_not_come_back(
     assert [f.name for f in files if b"zebrafish" in f.read_bytes()] == []
 
 
-def test_what_was_shown_and_then_forgotten_is_in_no_new_record(open_memory: Any) -> None:
+def test_what_was_shown_and_then_forgotten_is_in_no_new_record(
+    open_memory: Any,
+) -> None:
     """The record is of no message of the batch, but the model has seen it."""
     forgotten: list[Any] = []
 
@@ -207,7 +242,9 @@ def test_what_was_shown_and_then_forgotten_is_in_no_new_record(open_memory: Any)
         if "boat" not in question or forgotten:
             return echo(question)
         forgotten.append(ana.forget(record="r1"))
-        [alias] = [one for one, words in line_aliases(question).items() if "boat" in words]
+        [alias] = [
+            one for one, words in line_aliases(question).items() if "boat" in words
+        ]
         return memories({"text": "The zebrafish7742 has a boat.", "sources": [alias]})
 
     ana = open_memory(AnswersBySchema(Extraction=meddle)).user("ana")
@@ -215,7 +252,13 @@ def test_what_was_shown_and_then_forgotten_is_in_no_new_record(open_memory: Any)
     ana.flush()
     source = ana.export()[0]["id"]
     ana.add_records(
-        [{"record_id": "r1", "text": "A zebrafish7742.", "source_message_ids": [source]}]
+        [
+            {
+                "record_id": "r1",
+                "text": "A zebrafish7742.",
+                "source_message_ids": [source],
+            }
+        ]
     )
     ana.add(turn("I own a boat.", number=1), session_id="s")
     ana.flush()
@@ -225,10 +268,17 @@ def test_what_was_shown_and_then_forgotten_is_in_no_new_record(open_memory: Any)
     assert not any("zebrafish" in text for text in texts)
 
 
-def test_a_batch_that_another_run_took_over_is_stored_by_that_run_alone(open_memory: Any) -> None:
+def test_a_batch_that_another_run_took_over_is_stored_by_that_run_alone(
+    open_memory: Any,
+) -> None:
     def meddle(question: str) -> Any:
-        with memory._services.room("ana") as room, room.database.write_transaction() as ledger:
-            ledger.exec_driver_sql("UPDATE unread SET claimed_by = 'another', claimed_until = 1e12")
+        with (
+            memory._services.room("ana") as room,
+            room.database.write_transaction() as ledger,
+        ):
+            ledger.exec_driver_sql(
+                "UPDATE unread SET claimed_by = 'another', claimed_until = 1e12"
+            )
         return echo(question)
 
     memory = open_memory(AnswersBySchema(Extraction=meddle))

@@ -18,20 +18,27 @@ SECRET = "nectarines"  # in no message
 
 
 def told(ana: Any, **fields: Any) -> None:
-    ana.add(said("No fruit for me, it itches.", id="m0", at="2025-01-01"), session_id="s")
-    row = {"text": f"Cannot eat {SECRET}.", "record_id": "r0", "source_message_ids": ["m0"]}
+    ana.add(
+        said("No fruit for me, it itches.", id="m0", at="2025-01-01"), session_id="s"
+    )
+    row = {
+        "text": f"Cannot eat {SECRET}.",
+        "record_id": "r0",
+        "source_message_ids": ["m0"],
+    }
     assert ana.add_records({**row, **fields}).stored == ["r0"]
 
 
 def shown(ana: Any) -> str:
     """All that is shown without a model."""
     recalled = ana.recall("what's next? which fruit itches, May 1 2099 at 9?")
-    found = ana.search_records(f"{SECRET} fruit"), ana.search_records("fruit", as_of="2025-06-01")
+    found = (
+        ana.search_records(f"{SECRET} fruit"),
+        ana.search_records("fruit", as_of="2025-06-01"),
+    )
     lists = ana.export_records(), ana.export_records(as_of="2025-06-01"), ana.files()
     plan = ana.schedule("2099-01-01", "2099-12-31")
-    return (
-        f"{recalled} {ana.recall(SECRET)} {found} {lists} {plan} {get_records(Call(ana), ['r0'])}"
-    )
+    return f"{recalled} {ana.recall(SECRET)} {found} {lists} {plan} {get_records(Call(ana), ['r0'])}"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +50,9 @@ def shown(ana: Any) -> str:
         {"facet": "project_state", "project": "diet"},
     ],
 )
-def test_what_is_hidden_is_not_shown_and_comes_back(open_memory: Any, fields: Any) -> None:
+def test_what_is_hidden_is_not_shown_and_comes_back(
+    open_memory: Any, fields: Any
+) -> None:
     ana = open_memory(None).user("ana")
     told(ana, **fields)
     assert SECRET in shown(ana)
@@ -101,7 +110,9 @@ def test_topics_and_profile_are_written_anew_without_it(open_memory: Any) -> Non
     assert SECRET in ana.read_file("topics/boats.md")
 
 
-def test_what_it_superseded_stays_superseded_and_is_told_without_it(open_memory: Any) -> None:
+def test_what_it_superseded_stays_superseded_and_is_told_without_it(
+    open_memory: Any,
+) -> None:
     talk = Talk(open_memory(AnswersBySchema()))
     for message in ("m0", "m1"):
         talk.say(message)
@@ -163,7 +174,11 @@ def test_what_cannot_be_hidden_is_refused(open_memory: Any) -> None:
     ana.undo("r0")
     with pytest.raises(InvalidInputError, match="taken back"):
         ana.hide("r0")
-    told_again = {"text": "Eats plums.", "record_id": "r1", "source_message_ids": ["m0"]}
+    told_again = {
+        "text": "Eats plums.",
+        "record_id": "r1",
+        "source_message_ids": ["m0"],
+    }
     ana.add_records(told_again)
     ana.hide("r1")
     with pytest.raises(InvalidInputError, match="unhide it first"):

@@ -15,7 +15,9 @@ ROCK = ("The boat hit a rock.", "The boat leaks.", "The sea was calm.")
 
 def aliases(question: str) -> dict[str, str]:
     """The records in a question about causes, by their words."""
-    lines = re.findall(r'^(r\d+): \S+ "(?:The user said: )?(.*)"$', question, re.MULTILINE)
+    lines = re.findall(
+        r'^(r\d+): \S+ "(?:The user said: )?(.*)"$', question, re.MULTILINE
+    )
     return {words: alias for alias, words in lines}
 
 
@@ -25,13 +27,17 @@ def pair(cause: str, effect: str, **fields: Any) -> Any:
     def answer(question: str) -> dict[str, Any]:
         shown = aliases(question)
         named = {"cause": shown.get(cause, cause), "effect": shown.get(effect, effect)}
-        return {"pairs": [{"mechanism": "it made a hole", "sure": "yes", **named, **fields}]}
+        return {
+            "pairs": [{"mechanism": "it made a hole", "sure": "yes", **named, **fields}]
+        }
 
     return answer
 
 
 def reading(**answers: Any) -> AnswersBySchema:
-    return AnswersBySchema(**({"Extraction": echo, "TopicRound": {"tracks": []}} | answers))
+    return AnswersBySchema(
+        **({"Extraction": echo, "TopicRound": {"tracks": []}} | answers)
+    )
 
 
 def tell(user: Any, texts: tuple[str, ...], session: str, day: int = 1) -> None:
@@ -42,10 +48,17 @@ def tell(user: Any, texts: tuple[str, ...], session: str, day: int = 1) -> None:
 def causal_edges(memory: Any) -> dict[tuple[str, str], float]:
     """Texts of cause and effect of each causal edge, and its weight."""
     ana = memory.user("ana")
-    texts = {n: row["text"] for n, row in enumerate(ana.export_records(history=True), 1)}
-    with memory._services.room("ana") as room, room.database.read_transaction() as connection:
+    texts = {
+        n: row["text"] for n, row in enumerate(ana.export_records(history=True), 1)
+    }
+    with (
+        memory._services.room("ana") as room,
+        room.database.read_transaction() as connection,
+    ):
         rows = connection.execute(
-            select(links.c.source, links.c.target, links.c.weight).filter_by(kind="causal")
+            select(links.c.source, links.c.target, links.c.weight).filter_by(
+                kind="causal"
+            )
         )
         return {(texts[r.source][15:], texts[r.target][15:]): r.weight for r in rows}
 
@@ -54,7 +67,9 @@ def asked(model: AnswersBySchema) -> list[str]:
     return [question for name, question in model.asked if name == "CausalPairs"]
 
 
-def test_a_cause_is_the_earlier_of_the_two_whatever_the_model_says(open_memory: Any) -> None:
+def test_a_cause_is_the_earlier_of_the_two_whatever_the_model_says(
+    open_memory: Any,
+) -> None:
     memory = open_memory(reading(CausalPairs=pair(ROCK[1], ROCK[0])))
     ana = memory.user("ana")
     tell(ana, ROCK, "s")
@@ -64,7 +79,12 @@ def test_a_cause_is_the_earlier_of_the_two_whatever_the_model_says(open_memory: 
 
 @pytest.mark.parametrize(
     ("sure", "floor", "weight"),
-    [("yes", None, 1.0), ("maybe", None, None), ("maybe", 0.4, 0.5), ("no", -1.0, None)],
+    [
+        ("yes", None, 1.0),
+        ("maybe", None, None),
+        ("maybe", 0.4, 0.5),
+        ("no", -1.0, None),
+    ],
 )
 def test_an_edge_has_the_weight_of_how_sure_the_model_is(
     open_memory: Any, sure: str, floor: float | None, weight: float | None
@@ -78,8 +98,12 @@ def test_an_edge_has_the_weight_of_how_sure_the_model_is(
     assert causal_edges(memory) == expected
 
 
-@pytest.mark.parametrize(("cause", "effect"), [("r1", "r99"), ("r1", "r1"), ("x", "r1")])
-def test_a_pair_that_was_not_shown_is_left_out(open_memory: Any, cause: str, effect: str) -> None:
+@pytest.mark.parametrize(
+    ("cause", "effect"), [("r1", "r99"), ("r1", "r1"), ("x", "r1")]
+)
+def test_a_pair_that_was_not_shown_is_left_out(
+    open_memory: Any, cause: str, effect: str
+) -> None:
     memory = open_memory(reading(CausalPairs=pair(cause, effect)))
     ana = memory.user("ana")
     tell(ana, ROCK, "s")
@@ -87,14 +111,18 @@ def test_a_pair_that_was_not_shown_is_left_out(open_memory: Any, cause: str, eff
     assert causal_edges(memory) == {}
 
 
-def test_one_call_shows_a_session_whole_and_what_is_in_its_clusters(open_memory: Any) -> None:
+def test_one_call_shows_a_session_whole_and_what_is_in_its_clusters(
+    open_memory: Any,
+) -> None:
     """Also a pair that has no words in common, and a record of a session long ago."""
     model = reading()
     memory = open_memory(model, extraction__cluster_max_distance=0.4)
     ana = memory.user("ana")
     tell(ana, ("The boat has a thin hull.", "I like tulips.", "My aunt sings."), "s1")
     ana.flush()
-    tell(ana, ("The boat has a thin keel.", "It rained.", "Bread is dear."), "s2", day=10)
+    tell(
+        ana, ("The boat has a thin keel.", "It rained.", "Bread is dear."), "s2", day=10
+    )
     ana.flush()
     first, second = asked(model)
     assert len(aliases(first)) == 3
@@ -117,14 +145,17 @@ def test_fewer_than_three_changes_cost_no_call(open_memory: Any) -> None:
     assert len(asked(model)) == 1
 
 
-def test_records_that_topics_try_again_are_no_change_for_causes(open_memory: Any) -> None:
+def test_records_that_topics_try_again_are_no_change_for_causes(
+    open_memory: Any,
+) -> None:
     model = reading(TopicRound="prose")
     ana = open_memory(model).user("ana")
     tell(ana, ROCK, "s1")
     ana.flush()
     tell(ana, ("It rained.",), "s2")
     ana.flush()
-    assert [name for name, _ in model.asked].count("TopicRound") == 4  # each with its repair
+    # each with its repair
+    assert [name for name, _ in model.asked].count("TopicRound") == 4
     assert len(asked(model)) == 1
 
 
@@ -134,7 +165,10 @@ def test_a_backlog_costs_one_call_about_the_newest(open_memory: Any) -> None:
     source = {"role": "system", "content": "Be brief.", "id": "m0"}
     ana.add([source], session_id="s")
     ana.add_records(
-        [{"text": f"Odd fact number {n}.", "source_message_ids": ["m0"]} for n in range(150)]
+        [
+            {"text": f"Odd fact number {n}.", "source_message_ids": ["m0"]}
+            for n in range(150)
+        ]
     )
     ana.flush()
     (question,) = asked(model)
@@ -186,7 +220,10 @@ def test_alike_records_get_an_edge_without_a_call(open_memory: Any) -> None:
     ana = memory.user("ana")
     tell(ana, ("The boat has a thin hull.", "The boat has a thin keel."), "s")
     ana.flush()
-    with memory._services.room("ana") as room, room.database.read_transaction() as connection:
+    with (
+        memory._services.room("ana") as room,
+        room.database.read_transaction() as connection,
+    ):
         edges = connection.execute(
             select(links.c.source, links.c.target).filter_by(kind="semantic")
         )

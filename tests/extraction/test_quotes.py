@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from langmem_graph.values.matching import holds, holds_value, is_telling
 
 SAID = "Well… I said “it’s   the tram\nnow” – not the BIKE."
-words = st.text(st.sampled_from("abcäß 12.,\n\t"), min_size=1, max_size=30).filter(str.strip)
+words = st.text(st.sampled_from("abcäß 12.,\n\t"), min_size=1, max_size=30).filter(
+    str.strip
+)
 
 
 @pytest.mark.parametrize(
@@ -25,13 +27,17 @@ def test_spaces_case_and_quotation_marks_do_not_count(quote: str) -> None:
     assert holds(SAID, quote)
 
 
-@pytest.mark.parametrize("quote", ["", "  ", "its the tram", "the bus now", "tram the", "BIKE!"])
+@pytest.mark.parametrize(
+    "quote", ["", "  ", "its the tram", "the bus now", "tram the", "BIKE!"]
+)
 def test_other_words_do_not_stand_there(quote: str) -> None:
     assert not holds(SAID, quote)
 
 
 @given(before=words, quote=words, after=words)
-def test_any_part_of_a_message_stands_in_it(before: str, quote: str, after: str) -> None:
+def test_any_part_of_a_message_stands_in_it(
+    before: str, quote: str, after: str
+) -> None:
     assert holds(f"{before} {quote} {after}", quote)
 
 
@@ -54,7 +60,9 @@ def test_what_stands_in_a_message_has_only_its_letters(text: str, quote: str) ->
         ("I sold the boat.", "...", False),
     ],
 )
-def test_one_word_says_something_only_where_it_is_all(text: str, quote: str, telling: bool) -> None:
+def test_one_word_says_something_only_where_it_is_all(
+    text: str, quote: str, telling: bool
+) -> None:
     assert is_telling(text, quote) is telling
 
 
@@ -73,11 +81,17 @@ def test_one_word_says_something_only_where_it_is_all(text: str, quote: str, tel
         ("nothing", "", False),
     ],
 )
-def test_a_number_does_not_stand_within_a_longer_one(text: str, value: str, stands: bool) -> None:
+def test_a_number_does_not_stand_within_a_longer_one(
+    text: str, value: str, stands: bool
+) -> None:
     assert holds_value(text, value) is stands
 
 
-@given(number=st.integers(0, 9_999), more=st.integers(0, 9), value=st.integers(0, 9_999))
-def test_only_the_numbers_of_a_text_stand_in_it(number: int, more: int, value: int) -> None:
+@given(
+    number=st.integers(0, 9_999), more=st.integers(0, 9), value=st.integers(0, 9_999)
+)
+def test_only_the_numbers_of_a_text_stand_in_it(
+    number: int, more: int, value: int
+) -> None:
     text = f"Room {number}, {more} beds"
     assert holds_value(text, str(value)) == (value in (number, more))

@@ -58,20 +58,31 @@ def filling(*forms: dict[str, Any]) -> AnswersBySchema:
 
 def tell(user: Any, *texts: str) -> None:
     for number, text in enumerate(texts):
-        user.add(said(text, id=f"m{number}", at=f"2025-01-0{number + 1}"), session_id="s")
+        user.add(
+            said(text, id=f"m{number}", at=f"2025-01-0{number + 1}"), session_id="s"
+        )
 
 
 def rules(model: AnswersBySchema) -> str:
-    return "\n".join(str(one.content) for messages in model.requests for one in messages)
+    return "\n".join(
+        str(one.content) for messages in model.requests for one in messages
+    )
 
 
 def test_records_come_back_in_the_applications_form(opened: Any) -> None:
-    bees = {"form": "Allergy", "data": '{"substance": "bee stings", "severity": "severe"}'}
+    bees = {
+        "form": "Allergy",
+        "data": '{"substance": "bee stings", "severity": "severe"}',
+    }
     nuts = {"form": "Allergy", "data": {"substance": "nuts"}}
     pill = {"form": "Medication", "data": '{"name": "Zyrtec", "milligrams": "10"}'}
-    memory = opened(filling(bees, nuts, pill, {}), Reading(schemas=[Allergy, Medication]))
+    memory = opened(
+        filling(bees, nuts, pill, {}), Reading(schemas=[Allergy, Medication])
+    )
     ana = memory.user("ana")
-    tell(ana, "Bee stings could kill me.", "Nuts itch.", "I take Zyrtec 10 mg.", "I row.")
+    tell(
+        ana, "Bee stings could kill me.", "Nuts itch.", "I take Zyrtec 10 mg.", "I row."
+    )
     assert ana.flush().stored == 4
     found = ana.records_of(Allergy)
     assert [one.data for one in found] == [
@@ -95,7 +106,9 @@ async def test_what_is_superseded_hidden_or_exported(opened: Any) -> None:
     assert [one.record.record_id for one in ana.records_of(Allergy)] == [second]
     ana.correct(second, "Wasps kill me.")
     assert ana.records_of(Allergy) == []
-    assert ana.get_records(second)[0].data == {"Allergy": {"substance": "bees", "severity": "mild"}}
+    assert ana.get_records(second)[0].data == {
+        "Allergy": {"substance": "bees", "severity": "mild"}
+    }
     copy.add(ana.export(), session_id="s")
     copy.add_records(ana.export_records(history=True))
     copy.unhide(first)
@@ -106,11 +119,16 @@ async def test_what_is_superseded_hidden_or_exported(opened: Any) -> None:
     ("form", "why"),
     [
         ({"form": "Illness", "data": "{}"}, "there is no form"),
-        ({"form": "Allergy", "data": '{"severity": "mild"}'}, "substance: Field required"),
+        (
+            {"form": "Allergy", "data": '{"severity": "mild"}'},
+            "substance: Field required",
+        ),
         ({"form": "Allergy", "data": "penicillin"}, "Invalid JSON"),
     ],
 )
-def test_a_form_that_does_not_fit_is_left_out_and_told(opened: Any, form: Any, why: str) -> None:
+def test_a_form_that_does_not_fit_is_left_out_and_told(
+    opened: Any, form: Any, why: str
+) -> None:
     ana = opened(filling(form), Reading(schemas=[Allergy])).user("ana")
     tell(ana, "Bees kill me.")
     report = ana.flush()
@@ -136,7 +154,10 @@ def test_the_model_is_told_what_the_application_wants(opened: Any) -> None:
     tell(opened(plain).user("ana"), "I row.")
     opened(plain).user("ana").flush()
     assert "The application adds" not in rules(plain)
-    wanted = {"instructions": "which boats\nthey own", "never": "anything about religion"}
+    wanted = {
+        "instructions": "which boats\nthey own",
+        "never": "anything about religion",
+    }
 
     def reading(user_id: str) -> Reading | None:
         return Reading(schemas=[Allergy], **wanted) if user_id == "bob" else None
@@ -152,7 +173,11 @@ def test_the_model_is_told_what_the_application_wants(opened: Any) -> None:
 
 def test_unusable_readings_are_refused(opened: Any, tmp_path: Path) -> None:
     twice = type("Allergy", (BaseModel,), {})
-    for fields in ({"schemas": [Allergy, twice]}, {"never": "x" * 3_000}, {"schemas": [int]}):
+    for fields in (
+        {"schemas": [Allergy, twice]},
+        {"never": "x" * 3_000},
+        {"schemas": [int]},
+    ):
         with pytest.raises(InvalidInputError, match="As in Reading"):
             Reading(**fields)
     with pytest.raises(InvalidInputError, match=r"a function of \(user\)"):
@@ -171,7 +196,10 @@ def test_forms_keep_no_words_of_a_message_that_has_expired(opened: Any) -> None:
     ana.add(said("Bees kill me.", id="young"), session_id="s")
     row = {"text": "Bees are deadly.", "source_message_ids": ["m0", "young"]}
     for substance in ("Zqxv", "Bees"):
-        row |= {"text": f"{row['text']}!", "data": {"Allergy": {"substance": substance}}}
+        row |= {
+            "text": f"{row['text']}!",
+            "data": {"Allergy": {"substance": substance}},
+        }
         ana.add_records({**row, "subject": substance})
     assert len(ana.records_of(Allergy)) == 2
     ana.keep_days(messages=30)

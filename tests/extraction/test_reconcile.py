@@ -16,7 +16,9 @@ def asked(model: AnswersBySchema, step: str = "Reconciliation") -> list[str]:
     return [question for name, question in model.asked if name == step]
 
 
-def told(open_memory: Any, answer: Any, new: Any = None, **settings: Any) -> tuple[Any, Any, Any]:
+def told(
+    open_memory: Any, answer: Any, new: Any = None, **settings: Any
+) -> tuple[Any, Any, Any]:
     """Porto was recorded; the first call of the next talk shows no records at all.
 
     Returns:
@@ -32,7 +34,9 @@ def told(open_memory: Any, answer: Any, new: Any = None, **settings: Any) -> tup
     return ana, model, ana.flush()
 
 
-def test_a_record_that_was_not_shown_is_changed_in_a_second_call(open_memory: Any) -> None:
+def test_a_record_that_was_not_shown_is_changed_in_a_second_call(
+    open_memory: Any,
+) -> None:
     def decide(question: str) -> dict[str, Any]:
         alias = record_alias(question, "Porto")
         return {"changes": [change(alias, "replaces", "I moved to Berlin")]}
@@ -69,7 +73,9 @@ def test_without_anything_near_there_is_no_second_call(open_memory: Any) -> None
 
 
 def test_without_a_new_statement_there_is_no_second_call(open_memory: Any) -> None:
-    _, model, report = told(open_memory, {"changes": []}, {"text": " ", "sources": ["m1"]})
+    _, model, report = told(
+        open_memory, {"changes": []}, {"text": " ", "sources": ["m1"]}
+    )
     assert asked(model) == []
     assert (report.stored, report.refused) == (0, 1)
 
@@ -85,7 +91,9 @@ def test_what_the_model_looks_for_is_shown_in_a_second_call(open_memory: Any) ->
     ana.add(turn(said, number=2), session_id="s2", at="2025-10-01")
 
     def decide(question: str) -> dict[str, Any]:
-        return {"changes": [change(record_alias(question, "cello"), "ended", "four dents")]}
+        return {
+            "changes": [change(record_alias(question, "cello"), "ended", "four dents")]
+        }
 
     model.answers["Extraction"] = memories(look_for=["The user rents a cello."])
     model.answers["Reconciliation"] = decide
@@ -106,19 +114,31 @@ def test_what_was_shown_is_not_looked_for_again(open_memory: Any) -> None:
     assert asked(model) == []
 
 
-def test_what_is_unlike_what_the_model_looks_for_needs_no_second_call(open_memory: Any) -> None:
+def test_what_is_unlike_what_the_model_looks_for_needs_no_second_call(
+    open_memory: Any,
+) -> None:
     names = "ash birch cedar elm fir gum hazel ivy juniper kapok larch maple".split()
-    owned = [f"The user has a {one} in the {place}." for one in names for place in ("yard", "hall")]
-    trees = [{"text": text, "sources": ["m1"], "attribute": text[15:25]} for text in owned]
+    owned = [
+        f"The user has a {one} in the {place}."
+        for one in names
+        for place in ("yard", "hall")
+    ]
+    trees = [
+        {"text": text, "sources": ["m1"], "attribute": text[15:25]} for text in owned
+    ]
     model = AnswersBySchema(Extraction=memories(*trees))
     ana = open_memory(model, extraction__records_shown=0).user("ana")
     ana.add(turn("I have trees everywhere."), session_id="s1")
     ana.flush()
-    model.answers["Extraction"] = memories(look_for=["Sergio rents out seven kayaks on Sundays"])
+    model.answers["Extraction"] = memories(
+        look_for=["Sergio rents out seven kayaks on Sundays"]
+    )
     ana.add(turn("Seven were sold.", number=2), session_id="s2")
     ana.flush()
     assert asked(model) == []
-    model.answers["Extraction"] = memories(look_for=["The user has a larch in the yard."])
+    model.answers["Extraction"] = memories(
+        look_for=["The user has a larch in the yard."]
+    )
     ana.add(turn("It was felled.", number=3), session_id="s3")
     ana.flush()
     assert owned[20] in asked(model)[0]
@@ -135,7 +155,9 @@ def test_a_longer_batch_is_shown_more_records(open_memory: Any) -> None:
         said = turn(f"Boats, {number}.", "boats " * 1_200, number=number)
         ana.add(said, session_id="s2")
     ana.flush()
-    assert len(re.findall(r"^n\d+ ", asked(model, "Extraction")[-1], re.MULTILINE)) == 14
+    assert (
+        len(re.findall(r"^n\d+ ", asked(model, "Extraction")[-1], re.MULTILINE)) == 14
+    )
 
 
 def test_what_no_longer_holds_is_not_asked_about(open_memory: Any) -> None:
@@ -180,8 +202,12 @@ def test_at_most_so_many_records_are_shown_in_it(open_memory: Any) -> None:
     assert [line.split()[0] for line in shown] == ["n1", "n2", "n3"]
 
 
-@pytest.mark.parametrize("answer", ["prose", None, ConnectionError("down"), {"changes": "none"}])
-def test_without_an_answer_the_statement_is_stored(open_memory: Any, answer: Any) -> None:
+@pytest.mark.parametrize(
+    "answer", ["prose", None, ConnectionError("down"), {"changes": "none"}]
+)
+def test_without_an_answer_the_statement_is_stored(
+    open_memory: Any, answer: Any
+) -> None:
     ana, _, report = told(open_memory, answer)
     assert (report.stored, report.updated, report.pending) == (1, 0, 0)
     assert len(ana.export_records()) == 2

@@ -7,13 +7,20 @@ from tests.support.models import AnswersBySchema
 from tests.support.writing import memories, turn
 
 CELLO = {"text": "The user rents a cello from Harcourt's.", "sources": ["m1"]}
-FORMAL = {"text": "The assistant shall be formal.", "sources": ["m1"], "kind": "instruction"}
+FORMAL = {
+    "text": "The assistant shall be formal.",
+    "sources": ["m1"],
+    "kind": "instruction",
+}
 
 
 def shown(open_memory: Any, record: dict[str, Any], text: str) -> str:
     """The records that a call shows with this message; many others share its words."""
     others = [
-        {"text": f"The corner near wall {n} has carpet, and the lamp is lit.", "sources": ["m1"]}
+        {
+            "text": f"The corner near wall {n} has carpet, and the lamp is lit.",
+            "sources": ["m1"],
+        }
         for n in range(20)
     ]
     model = AnswersBySchema(Extraction=memories(record, *others))
@@ -27,9 +34,7 @@ def shown(open_memory: Any, record: dict[str, Any], text: str) -> str:
     return question.split("New messages:")[0]
 
 
-SEVERAL = (
-    "The carpet in the corner has dents. Harcourt's van took the cello. The lamp near it is lit."
-)
+SEVERAL = "The carpet in the corner has dents. Harcourt's van took the cello. The lamp near it is lit."
 
 
 def test_each_sentence_is_looked_up(open_memory: Any, monkeypatch: Any) -> None:

@@ -23,7 +23,9 @@ def assert_refused(talk: Talk, report: Any, reason: str) -> None:
 # --- the quote -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("quote", ["I sold my flat", "I moved from Berlin", "Berlin to moved"])
+@pytest.mark.parametrize(
+    "quote", ["I sold my flat", "I moved from Berlin", "Berlin to moved"]
+)
 def test_an_invented_quote(new_talk: Any, quote: str) -> None:
     talk = new_talk()
     report = talk.tell("No, I moved to Berlin.", "replaces", BERLIN, quote=quote)
@@ -118,7 +120,9 @@ def test_a_fragment_of_a_word_is_no_agreement(new_talk: Any, fragment: str) -> N
 
 def test_an_agreement_of_no_words(new_talk: Any) -> None:
     talk = new_talk()
-    assert_refused(talk, proposed(talk, "No.", agreed_quote=""), "the agreement does not stand")
+    assert_refused(
+        talk, proposed(talk, "No.", agreed_quote=""), "the agreement does not stand"
+    )
 
 
 def test_an_agreement_of_the_assistants_own(new_talk: Any) -> None:
@@ -167,7 +171,9 @@ def test_words_from_elsewhere(new_talk: Any, origin: str) -> None:
 
 
 @pytest.mark.parametrize("origin", ["import", "tool"])
-def test_words_from_elsewhere_are_nothing_to_agree_to(new_talk: Any, origin: str) -> None:
+def test_words_from_elsewhere_are_nothing_to_agree_to(
+    new_talk: Any, origin: str
+) -> None:
     talk = new_talk()
     talk.say("The user moved to Berlin.", id="u2", at="2025-06-01T10:00", origin=origin)
     talk.say("Yes, thanks.", id="u3", at="2025-06-01T10:01")
@@ -185,7 +191,12 @@ def test_words_from_elsewhere_agree_to_nothing(new_talk: Any, origin: str) -> No
 
 # --- between named people --------------------------------------------------------------------
 
-OF_EVA = {"text": "Eva lives in Porto.", "sources": ["m1"], "subject": "Eva", "attribute": "home"}
+OF_EVA = {
+    "text": "Eva lives in Porto.",
+    "sources": ["m1"],
+    "subject": "Eva",
+    "attribute": "home",
+}
 
 
 def eva_said(new_talk: Any, name: str, **fields: Any) -> Any:
@@ -196,7 +207,9 @@ def eva_said(new_talk: Any, name: str, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["Eva", "eva ", "EVA"])
-def test_a_speaker_changes_what_is_recorded_of_herself(new_talk: Any, name: str) -> None:
+def test_a_speaker_changes_what_is_recorded_of_herself(
+    new_talk: Any, name: str
+) -> None:
     talk, report = eva_said(new_talk, name, role="assistant")
     assert (report.updated, talk.label.relation) == (1, "ended")
 
@@ -224,7 +237,12 @@ def test_a_draft_does_not_replace_what_is_confirmed(new_talk: Any) -> None:
 
 def test_a_draft_may_replace_a_draft(new_talk: Any) -> None:
     talk = new_talk({**HOME, "draft": True}, "I may move to Porto.")
-    assert talk.tell("Or to Berlin, rather.", "replaces", {**BERLIN, "draft": True}).updated == 1
+    assert (
+        talk.tell(
+            "Or to Berlin, rather.", "replaces", {**BERLIN, "draft": True}
+        ).updated
+        == 1
+    )
 
 
 RULE = {
@@ -239,7 +257,13 @@ RULE = {
 def test_an_instruction_is_changed_by_the_user_alone(new_talk: Any) -> None:
     """The assistant has the name of the record's subject, and still may not."""
     talk = new_talk(RULE, "Answer in French.")
-    talk.say("I answer in English now.", role="assistant", name="Bot", id="a2", at="2025-06-01")
+    talk.say(
+        "I answer in English now.",
+        role="assistant",
+        name="Bot",
+        id="a2",
+        at="2025-06-01",
+    )
     assert_refused(talk, talk.flush("ended", "in English now"), "only the user changes")
     talk.say("English again, please.", id="u3", at="2025-06-02", session="s3")
     assert talk.flush("ended", "English again, please.").updated == 1
@@ -254,7 +278,9 @@ def test_the_user_agrees_to_another_instruction(new_talk: Any) -> None:
 
 
 @pytest.mark.parametrize(("origin", "stored"), [("import", 0), ("user", 1)])
-def test_an_instruction_rests_on_the_users_words(new_talk: Any, origin: str, stored: int) -> None:
+def test_an_instruction_rests_on_the_users_words(
+    new_talk: Any, origin: str, stored: int
+) -> None:
     talk = new_talk()
     talk.model.answers["Extraction"] = memories(RULE)
     talk.say("Answer in French from now on.", id="u2", at="2025-06-01", origin=origin)
@@ -278,13 +304,19 @@ def test_the_assistants_words_make_no_instruction(new_talk: Any) -> None:
 
 def boats(count: int) -> list[dict[str, Any]]:
     return [
-        {"text": f"The user owns boat {n} indeed.", "sources": ["m1"], "attribute": f"boat {n}"}
+        {
+            "text": f"The user owns boat {n} indeed.",
+            "sources": ["m1"],
+            "attribute": f"boat {n}",
+        }
         for n in range(count)
     ]
 
 
 @pytest.mark.parametrize(("count", "ends"), [(5, True), (6, False)])
-def test_a_message_lets_at_most_five_records_end(new_talk: Any, count: int, ends: bool) -> None:
+def test_a_message_lets_at_most_five_records_end(
+    new_talk: Any, count: int, ends: bool
+) -> None:
     talk = new_talk()
     talk.say(f"Boats {' '.join(map(str, range(count)))}.", id="u2", at="2025-02-01")
     talk.model.answers["Extraction"] = memories(*boats(count))
@@ -303,7 +335,10 @@ def test_a_message_lets_at_most_five_records_end(new_talk: Any, count: int, ends
     talk.model.answers["Extraction"] = extract
     report = talk.ana.flush()
     assert (report.held, report.updated) == ((0, 6) if ends else (6, 1))
-    assert any("wait until they are confirmed" in one for one in report.reasons) is not ends
+    assert (
+        any("wait until they are confirmed" in one for one in report.reasons)
+        is not ends
+    )
     assert len(talk.holding()) == (1 if ends else 7)
     assert talk.record.status == "superseded"  # another message's change is not held
 
@@ -312,9 +347,12 @@ def test_a_message_lets_at_most_five_records_end(new_talk: Any, count: int, ends
 
 
 @pytest.mark.parametrize(
-    ("record", "message"), [("n99", "m1"), ("x", "m1"), ("n1", "m99"), ("n1", "u2"), ("n1", "")]
+    ("record", "message"),
+    [("n99", "m1"), ("x", "m1"), ("n1", "m99"), ("n1", "u2"), ("n1", "")],
 )
-def test_what_was_not_shown_is_not_changed(new_talk: Any, record: str, message: str) -> None:
+def test_what_was_not_shown_is_not_changed(
+    new_talk: Any, record: str, message: str
+) -> None:
     talk = new_talk()
     talk.say("I moved to Berlin.", id="u2", at="2025-06-01")
     ended = change(record, "ended", "I moved to Berlin.", message=message)
@@ -360,7 +398,9 @@ def meanwhile(talk: Talk, act: Any, *new: dict[str, Any]) -> Any:
 
 def test_what_has_ended_meanwhile_does_not_end_again(new_talk: Any) -> None:
     talk = new_talk()
-    report = meanwhile(talk, lambda: talk.ana.correct(talk.old, "I live in Lisbon."), BERLIN)
+    report = meanwhile(
+        talk, lambda: talk.ana.correct(talk.old, "I live in Lisbon."), BERLIN
+    )
     assert (report.refused_changes, report.updated) == (1, 0)
     assert any("no longer holds" in one for one in report.reasons)
     assert talk.holding() == sorted(["I live in Lisbon.", BERLIN["text"]])
@@ -375,7 +415,9 @@ def test_what_was_undone_meanwhile_is_not_changed(new_talk: Any) -> None:
     assert talk.holding() == [BERLIN["text"]]
 
 
-def test_what_was_forgotten_meanwhile_leaves_the_batch_to_be_read_again(new_talk: Any) -> None:
+def test_what_was_forgotten_meanwhile_leaves_the_batch_to_be_read_again(
+    new_talk: Any,
+) -> None:
     talk = new_talk()
     report = meanwhile(talk, lambda: talk.ana.forget(record=talk.old), BERLIN)
     assert (report.stored, report.updated) == (0, 0)

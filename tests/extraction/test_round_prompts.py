@@ -30,7 +30,10 @@ def test_rules_example_and_schema_have_at_most_1200_tokens(
     names: list[str], schema: type[BaseModel]
 ) -> None:
     prompt = "\n".join(map(load_prompt, names))
-    assert prompt_tokens(token_counter("o200k_base"), schema, [SystemMessage(prompt)]) <= MAX_TOKENS
+    assert (
+        prompt_tokens(token_counter("o200k_base"), schema, [SystemMessage(prompt)])
+        <= MAX_TOKENS
+    )
     assert "Example" in prompt
     assert "never follow instructions" in prompt
     assert "language" in prompt

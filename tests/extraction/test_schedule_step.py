@@ -22,7 +22,10 @@ def after_step(path: Path, text: str, time: dict[str, Any] | None, facet: str) -
     ana.add([{"role": "user", "content": "words", "id": "m"}], session_id="s")
     row = {"text": text, "facet": facet, "source_message_ids": ["m"], "record_id": "r"}
     ana.add_records([row | ({"event_time": time} if time else {})])
-    with memory._services.room("ana") as room, room.database.read_transaction() as connection:
+    with (
+        memory._services.room("ana") as room,
+        room.database.read_transaction() as connection,
+    ):
         numbers = record_queries.all_numbers(connection)
     deps: Any = SimpleNamespace(services=memory._services)
     run: Any = SimpleNamespace(user="ana")
@@ -39,14 +42,18 @@ def after_step(path: Path, text: str, time: dict[str, Any] | None, facet: str) -
         ("TBD", ROUTINE),
     ],
 )
-def test_what_has_a_time_is_left_as_it_is(tmp_path: Path, text: str, time: dict[str, Any]) -> None:
+def test_what_has_a_time_is_left_as_it_is(
+    tmp_path: Path, text: str, time: dict[str, Any]
+) -> None:
     ana = after_step(tmp_path, text, time, "schedule")
     (record,) = ana.export_records()
     assert (record["facet"], record["event_time"]) == ("schedule", time)
     assert [entry.op for entry in ana.history("r")] == ["create"]
 
 
-@pytest.mark.parametrize("time", [None, {"start": "soon"}, {"start": "2020-06-02", "end": "2019"}])
+@pytest.mark.parametrize(
+    "time", [None, {"start": "soon"}, {"start": "2020-06-02", "end": "2019"}]
+)
 def test_what_has_no_usable_time_becomes_an_ordinary_record(
     tmp_path: Path, time: dict[str, Any] | None
 ) -> None:
@@ -54,7 +61,10 @@ def test_what_has_no_usable_time_becomes_an_ordinary_record(
     (record,) = ana.get_records(["r"])
     assert (record.facet, record.status, record.event_time) == ("none", "active", time)
     entry = ana.history("r")[-1]
-    assert (entry.op, entry.reason) == ("unschedule", "it has neither a time nor a recurrence")
+    assert (entry.op, entry.reason) == (
+        "unschedule",
+        "it has neither a time nor a recurrence",
+    )
     ana.undo("r")
     assert ana.get_records(["r"])[0].facet == "schedule"
 

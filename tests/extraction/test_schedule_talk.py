@@ -33,7 +33,9 @@ def open_memory(tmp_path: Path) -> Iterator[Open]:
         yield opened
 
 
-def talked(open_memory: Open, old: dict[str, Any], said: str, relation: str, **more: Any) -> Any:
+def talked(
+    open_memory: Open, old: dict[str, Any], said: str, relation: str, **more: Any
+) -> Any:
     """The user, after an item was noted and a second message changed it.
 
     Args:
@@ -55,7 +57,9 @@ def talked(open_memory: Open, old: dict[str, Any], said: str, relation: str, **m
 
     memory = open_memory(AnswersBySchema(Extraction=extract), time_zone=MADRID)
     ana = memory.user("ana")
-    for n, (text, day) in enumerate([(old["text"], "2099-05-01"), (said, "2099-05-30")]):
+    for n, (text, day) in enumerate(
+        [(old["text"], "2099-05-01"), (said, "2099-05-30")]
+    ):
         message = {"role": "user", "content": text, "id": f"u{n}", "at": f"{day}T10:00"}
         ana.add([message], session_id=f"s{n}")
         ana.flush()
@@ -77,7 +81,11 @@ def is_taken(ana: Any, day: str, time: str = "15:00") -> bool:
     ("said", "relation", "more"),
     [
         ("I've cancelled the dentist.", "cancels", {}),
-        ("The dentist had to cancel my appointment.", "cancels", {"since": "2099-06-02"}),
+        (
+            "The dentist had to cancel my appointment.",
+            "cancels",
+            {"since": "2099-06-02"},
+        ),
         ("Zahnarzt fällt aus.", "cancels", {"since": "2099-07-01"}),
         ("I was at the dentist's today already.", "completes", {}),
         ("I'll skip the dentist this time.", "skips_once", {"since": "2099-06-02"}),
@@ -96,9 +104,13 @@ def test_an_appointment_that_is_off_is_off_at_once(
 
 
 @pytest.mark.parametrize("since", ["", "2099-06-09"])
-def test_an_appointment_that_moves_is_at_its_new_time_alone(open_memory: Open, since: str) -> None:
+def test_an_appointment_that_moves_is_at_its_new_time_alone(
+    open_memory: Open, since: str
+) -> None:
     said = "The dentist is on the 9th now."
-    ana = talked(open_memory, DENTIST, said, "reschedules", since=since, new=DENTIST_MOVED)
+    ana = talked(
+        open_memory, DENTIST, said, "reschedules", since=since, new=DENTIST_MOVED
+    )
     assert "Tuesday 2099-06-09 15:30 Europe/Madrid" in ahead(ana)
     assert "2099-06-02" not in ahead(ana)
     assert not is_taken(ana, "2099-06-02")
@@ -118,7 +130,9 @@ def test_a_routine_that_moves_on_a_day_to_come_is_on_its_old_day_until_then(
     open_memory: Open, relation: str
 ) -> None:
     said = "From 8 June on choir is on Fridays."
-    ana = talked(open_memory, CHOIR, said, relation, since="2099-06-08", new=CHOIR_MOVED)
+    ana = talked(
+        open_memory, CHOIR, said, relation, since="2099-06-08", new=CHOIR_MOVED
+    )
     assert is_taken(ana, "2099-06-02")
     assert not is_taken(ana, "2099-06-05")
     assert not is_taken(ana, "2099-06-09")
@@ -129,7 +143,9 @@ def test_a_routine_that_moves_on_a_day_to_come_is_on_its_old_day_until_then(
 def test_a_routine_that_ends_on_a_day_to_come_is_on_until_then(
     open_memory: Open, relation: str
 ) -> None:
-    ana = talked(open_memory, CHOIR, "Choir stops on 8 June.", relation, since="2099-06-08")
+    ana = talked(
+        open_memory, CHOIR, "Choir stops on 8 June.", relation, since="2099-06-08"
+    )
     assert is_taken(ana, "2099-06-02")
     assert not is_taken(ana, "2099-06-09")
 

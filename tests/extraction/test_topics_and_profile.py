@@ -42,7 +42,14 @@ def test_records_are_gathered_into_tracks_and_a_profile(open_memory: Any) -> Non
     assert "I own a boat." in later
     assert "I bought a canoe." in later
     assert "version: 2" in later
-    for name in ("../ledger.db", "topics/../../x", "/etc/passwd", "topics/none.md", "", None):
+    for name in (
+        "../ledger.db",
+        "topics/../../x",
+        "/etc/passwd",
+        "topics/none.md",
+        "",
+        None,
+    ):
         with pytest.raises(InvalidInputError, match=r"There are: index\.md"):
             ana.read_file(name)
 
@@ -108,7 +115,9 @@ def selling(relation: str, *rest: dict[str, Any]) -> Callable[[str], Any]:
             return echo(question)
         alias = re.findall(r"^(m\d+) .*sold", question, re.MULTILINE)[0]
         older = record_alias(question, "own a boat")
-        sold = change(older, relation, "I sold the boat", message=alias, since="2025-03-01")
+        sold = change(
+            older, relation, "I sold the boat", message=alias, since="2025-03-01"
+        )
         return memories(*({**row, "sources": [alias]} for row in rest), changes=[sold])
 
     return extract
@@ -118,8 +127,16 @@ def selling(relation: str, *rest: dict[str, Any]) -> Callable[[str], Any]:
     ("relation", "rest", "said"),
     [
         ("ended", [], "no longer holds since 2025-03-01: ended"),
-        ("replaces", [{"text": "The user owns a car."}], "since 2025-03-01: replaced by r"),
-        ("corrects", [{"text": "The user rents a boat."}], "was never right: corrected by r"),
+        (
+            "replaces",
+            [{"text": "The user owns a car."}],
+            "since 2025-03-01: replaced by r",
+        ),
+        (
+            "corrects",
+            [{"text": "The user rents a boat."}],
+            "was never right: corrected by r",
+        ),
     ],
 )
 def test_a_round_says_what_no_longer_holds_and_whose_words_say_so(
@@ -131,7 +148,9 @@ def test_a_round_says_what_no_longer_holds_and_whose_words_say_so(
     ana.add_records(rows("Vega is blue.", "Vega is old."))
     ana.flush()
     before = active(ana)
-    ana.add(turn("I sold the boat in March.", number=2), session_id="s2", at="2025-04-01")
+    ana.add(
+        turn("I sold the boat in March.", number=2), session_id="s2", at="2025-04-01"
+    )
     ana.add_records(rows("The shed is empty.", "The user saves money."))
     assert ana.flush().updated == 1
     ended = [
@@ -146,23 +165,36 @@ def test_a_round_says_what_no_longer_holds_and_whose_words_say_so(
     assert all(record in told for record in before)  # what has ended stays, as history
 
 
-def test_a_track_all_of_whose_records_have_ended_stays_as_history(open_memory: Any) -> None:
+def test_a_track_all_of_whose_records_have_ended_stays_as_history(
+    open_memory: Any,
+) -> None:
     model = gathering(Extraction=selling("ended"))
     ana = user_with_source(open_memory(model))
     ana.add(turn("I own a boat."), session_id="s1", at="2025-01-01")
     ana.add_records(rows("Vega is blue.", "Vega is old."))
     model.answers["TopicRound"] = lambda question: {
         "tracks": [
-            {"name": "boat", "summary": "s", "narrative": "A boat.", "evidence": [alias]}
+            {
+                "name": "boat",
+                "summary": "s",
+                "narrative": "A boat.",
+                "evidence": [alias],
+            }
             for alias, line in changed_lines(question).items()
             if "own a boat" in line
         ]
     }
     ana.flush()
-    (boat,) = (r["record_id"] for r in ana.export_records() if "own a boat" in r["text"])
-    ana.add(turn("I sold the boat in March.", number=2), session_id="s2", at="2025-04-01")
+    (boat,) = (
+        r["record_id"] for r in ana.export_records() if "own a boat" in r["text"]
+    )
+    ana.add(
+        turn("I sold the boat in March.", number=2), session_id="s2", at="2025-04-01"
+    )
     ana.add_records(rows("The shed is empty.", "The user saves money."))
-    model.answers["TopicRound"] = track(name="shed", narrative="Empty.", evidence=["r1", "r2"])
+    model.answers["TopicRound"] = track(
+        name="shed", narrative="Empty.", evidence=["r1", "r2"]
+    )
     ana.flush()
     assert boat not in active(ana)
     assert boat in ana.read_file("topics/boat.md")
@@ -176,8 +208,15 @@ def many_tracks(question: str) -> dict[str, Any]:
     """A track for every record, named by its last word."""
     return {
         "tracks": [
-            {"name": text.split()[-1], "summary": "s", "narrative": text, "evidence": [alias]}
-            for alias, text in zip(changed_lines(question), texts_in(question), strict=True)
+            {
+                "name": text.split()[-1],
+                "summary": "s",
+                "narrative": text,
+                "evidence": [alias],
+            }
+            for alias, text in zip(
+                changed_lines(question), texts_in(question), strict=True
+            )
         ]
     }
 
@@ -195,7 +234,8 @@ def test_a_round_shows_the_narratives_of_the_tracks_that_its_records_belong_to(
         ]
     )
     ana.flush()
-    assert len(ana.files()) == len(things) + 1  # and an index; this model writes no profile
+    # and an index; this model writes no profile
+    assert len(ana.files()) == len(things) + 1
     model.answers["TopicRound"] = {"tracks": []}
     ana.add_records(
         [
@@ -209,16 +249,24 @@ def test_a_round_shows_the_narratives_of_the_tracks_that_its_records_belong_to(
     shown = re.findall(r"^## (\S+)\n    ", question, re.MULTILINE)
     assert set(shown[:3]) == {"jam", "dog", "garden"}
     assert len(shown) == 6
-    assert len(re.findall(r"^- ", question, re.MULTILINE)) == len(things)  # a line for each track
+    # a line for each track
+    assert len(re.findall(r"^- ", question, re.MULTILINE)) == len(things)
 
 
-def test_a_narrative_without_room_is_shortened_in_a_second_call(open_memory: Any) -> None:
-    old, short = "An old story of a boat. " * 80, "The old story in short, and a canoe. " * 30
+def test_a_narrative_without_room_is_shortened_in_a_second_call(
+    open_memory: Any,
+) -> None:
+    old, short = (
+        "An old story of a boat. " * 80,
+        "The old story in short, and a canoe. " * 30,
+    )
     model = gathering(TopicRound=track(name="boats", narrative=old, evidence=["r1"]))
     ana = open_memory(model).user("ana")
     tell(ana, BOATS, "s1")
     ana.flush()
-    added = track(name="boats", narrative="", append="And a canoe. " * 20, evidence=["r1"])
+    added = track(
+        name="boats", narrative="", append="And a canoe. " * 20, evidence=["r1"]
+    )
     shortened = track(name="boats", narrative=short, evidence=["r1"])
     model.answers["TopicRound"] = lambda question: (
         shortened if len(questions(model, "TopicRound")) == 3 else added
@@ -230,14 +278,18 @@ def test_a_narrative_without_room_is_shortened_in_a_second_call(open_memory: Any
     assert "(1,919 of 2,000 characters)" in questions(model, "TopicRound")[2]
 
 
-def test_a_narrative_that_is_not_shortened_stays_and_its_records_wait(open_memory: Any) -> None:
+def test_a_narrative_that_is_not_shortened_stays_and_its_records_wait(
+    open_memory: Any,
+) -> None:
     old = "An old story of a boat. " * 80
     model = gathering(TopicRound=track(name="boats", narrative=old, evidence=["r1"]))
     ana = open_memory(model).user("ana")
     tell(ana, BOATS, "s1")
     ana.flush()
     before = ana.read_file("topics/boats.md")
-    long = track(name="boats", narrative="", append="And a canoe. " * 20, evidence=["r1"])
+    long = track(
+        name="boats", narrative="", append="And a canoe. " * 20, evidence=["r1"]
+    )
     model.answers["TopicRound"] = long
     tell(ana, CANOES, "s2")
     report = ana.flush()
@@ -252,7 +304,9 @@ def test_a_narrative_that_is_not_shortened_stays_and_its_records_wait(open_memor
 # --- the profile -------------------------------------------------------------------------------
 
 
-def test_the_profile_sees_narratives_lasting_records_and_the_date(open_memory: Any) -> None:
+def test_the_profile_sees_narratives_lasting_records_and_the_date(
+    open_memory: Any,
+) -> None:
     model = gathering()
     ana = user_with_source(open_memory(model))
     lasting = rows("The user eats no meat.", kind="preference")
@@ -270,7 +324,9 @@ def test_the_profile_sees_narratives_lasting_records_and_the_date(open_memory: A
     assert "long story" not in settled
 
 
-def test_the_profile_is_skipped_where_nothing_that_it_tells_has_changed(open_memory: Any) -> None:
+def test_the_profile_is_skipped_where_nothing_that_it_tells_has_changed(
+    open_memory: Any,
+) -> None:
     model = gathering()
     ana = user_with_source(open_memory(model))
     ana.add_records(rows("The boat is old.", "The boat is blue.", "The boat leaks."))
@@ -279,7 +335,9 @@ def test_the_profile_is_skipped_where_nothing_that_it_tells_has_changed(open_mem
     ana.add_records(rows("It rained.", "It snowed.", "It hailed."))
     assert ana.flush().topics == 0
     assert calls(model)["ProfileText"] == 1
-    ana.add_records([*rows("It thawed.", "It froze."), *rows("No meat.", kind="preference")])
+    ana.add_records(
+        [*rows("It thawed.", "It froze."), *rows("No meat.", kind="preference")]
+    )
     ana.flush()
     assert calls(model)["ProfileText"] == 2
 

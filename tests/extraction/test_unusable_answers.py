@@ -40,11 +40,15 @@ def test_a_model_whose_threads_have_ended_gives_up_nothing(open_memory: Any) -> 
     """So it is with every model of LangChain in a process that is ending."""
     ended = ThreadPoolExecutor()
     ended.shutdown()
-    model = AnswersBySchema(Extraction=lambda question: ended.submit(echo, question).result())
+    model = AnswersBySchema(
+        Extraction=lambda question: ended.submit(echo, question).result()
+    )
     ana = open_memory(model).user("ana")
     ana.add(turn("I live in Porto."), session_id="s")
     reports = [ana.flush() for _ in range(4)]
-    assert [(r.status, r.given_up, r.pending) for r in reports] == [("partial", 0, 2)] * 4
+    assert [(r.status, r.given_up, r.pending) for r in reports] == [
+        ("partial", 0, 2)
+    ] * 4
     model.answers["Extraction"] = echo
     assert ana.flush().stored == 1
 
@@ -52,7 +56,9 @@ def test_a_model_whose_threads_have_ended_gives_up_nothing(open_memory: Any) -> 
 def test_the_log_says_whose_messages_what_went_wrong_and_where_to_look(
     open_memory: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = AnswersBySchema(Extraction=ConnectionError("no route, said I live in Porto."))
+    model = AnswersBySchema(
+        Extraction=ConnectionError("no route, said I live in Porto.")
+    )
     ana = open_memory(model).user("ana")
     ana.add(turn("I live in Porto."), session_id="s")
     ana.flush()
@@ -64,11 +70,17 @@ def test_the_log_says_whose_messages_what_went_wrong_and_where_to_look(
     assert "ConnectionError" in str(ana.calls()[0].problem)
 
 
-def test_a_long_batch_whose_answer_is_cut_off_is_read_in_halves(open_memory: Any) -> None:
+def test_a_long_batch_whose_answer_is_cut_off_is_read_in_halves(
+    open_memory: Any,
+) -> None:
     """Many models write no more than 8,000 tokens, which a dense batch may take."""
 
     def extract(question: str) -> Any:
-        return echo(question) if len(question) < 15_000 else '{"memories": [{"text": "The us'
+        return (
+            echo(question)
+            if len(question) < 15_000
+            else '{"memories": [{"text": "The us'
+        )
 
     model = AnswersBySchema(Extraction=extract)
     ana = open_memory(model).user("ana")
@@ -123,8 +135,17 @@ def known_boat(open_memory: Any, **answers: Any) -> tuple[Any, Any]:
     ana = open_memory(model, extraction__records_shown=0).user("ana")
     ana.add(turn("I own a red boat."), session_id="s1")
     ana.flush()
-    another = {"text": "The user owns a blue boat.", "sources": ["m1"], "attribute": "boat"}
-    aunt = {"text": "Eva paints.", "sources": ["m3"], "subject": "Eva", "attribute": "hobby"}
+    another = {
+        "text": "The user owns a blue boat.",
+        "sources": ["m1"],
+        "attribute": "boat",
+    }
+    aunt = {
+        "text": "Eva paints.",
+        "sources": ["m3"],
+        "subject": "Eva",
+        "attribute": "hobby",
+    }
     model.answers |= {"Extraction": memories(another, aunt), **answers}
     talk = [*turn("I own a boat, a blue one."), *turn("My aunt Eva paints.", number=2)]
     ana.add(talk, session_id="s2")
@@ -132,7 +153,9 @@ def known_boat(open_memory: Any, **answers: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_bad_reconciliation_changes_nothing_that_is_there(open_memory: Any, name: str) -> None:
+def test_a_bad_reconciliation_changes_nothing_that_is_there(
+    open_memory: Any, name: str
+) -> None:
     ana, model = known_boat(open_memory, Reconciliation=CHANGES[name])
     (before,) = ana.get_records([row["record_id"] for row in ana.export_records()])
     report = ana.flush()
@@ -146,11 +169,15 @@ def test_a_bad_reconciliation_changes_nothing_that_is_there(open_memory: Any, na
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_bad_change_in_the_first_call_changes_nothing(open_memory: Any, name: str) -> None:
+def test_a_bad_change_in_the_first_call_changes_nothing(
+    open_memory: Any, name: str
+) -> None:
     if not isinstance(CHANGES[name], dict):
         return
     extracted = {"memories": [], **CHANGES[name]}
-    ana, _ = known_boat(open_memory, Extraction=extracted, Reconciliation={"changes": []})
+    ana, _ = known_boat(
+        open_memory, Extraction=extracted, Reconciliation={"changes": []}
+    )
     before = ana.export_records()
     ana.flush()
     assert ana.export_records() == before

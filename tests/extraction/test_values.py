@@ -74,7 +74,11 @@ def test_arithmetic_refutes_a_reading(raw: str, value: str, grade: str) -> None:
     assert grade_of(raw, value, [f"They said {raw} then"]) == grade
 
 
-@given(said=st.integers(0, 99_999), read=st.integers(0, 99_999), unit=st.sampled_from(["mg", "€"]))
+@given(
+    said=st.integers(0, 99_999),
+    read=st.integers(0, 99_999),
+    unit=st.sampled_from(["mg", "€"]),
+)
 def test_another_number_of_the_same_unit_is_never_supported(
     said: int, read: int, unit: str
 ) -> None:
@@ -82,8 +86,13 @@ def test_another_number_of_the_same_unit_is_never_supported(
     assert grade == ("verbatim" if said == read else "unsupported")
 
 
-@given(whole=st.integers(1_000, 9_999_999), marks=st.tuples(*[st.sampled_from(["", ".", ","])] * 2))
-def test_separators_of_thousands_change_no_number(whole: int, marks: tuple[str, str]) -> None:
+@given(
+    whole=st.integers(1_000, 9_999_999),
+    marks=st.tuples(*[st.sampled_from(["", ".", ","])] * 2),
+)
+def test_separators_of_thousands_change_no_number(
+    whole: int, marks: tuple[str, str]
+) -> None:
     raw, value = (f"{whole:,}".replace(",", mark) for mark in marks)
     assert grade_of(f"{raw} km", f"{value} km", [f"{raw} km"]) != "unsupported"
 
@@ -91,11 +100,17 @@ def test_separators_of_thousands_change_no_number(whole: int, marks: tuple[str, 
 # --- in the whole write path -----------------------------------------------------------------
 
 
-def stored(open_memory: Any, said: str, text: str, *values: dict[str, str], **fields: Any) -> Any:
+def stored(
+    open_memory: Any, said: str, text: str, *values: dict[str, str], **fields: Any
+) -> Any:
     """The record made of one message, said on Monday, 30 November 2026."""
     row = {"text": text, "sources": ["m1"], "values": list(values), **fields}
     ana = open_memory(AnswersBySchema(Extraction=memories(row))).user("ana")
-    ana.add([{"role": "user", "content": said, "id": "u"}], session_id="s", at="2026-11-30T10:00")
+    ana.add(
+        [{"role": "user", "content": said, "id": "u"}],
+        session_id="s",
+        at="2026-11-30T10:00",
+    )
     assert ana.flush().stored == 1
     (record,) = ana.get_records([one["record_id"] for one in ana.export_records()])
     return record
@@ -103,7 +118,9 @@ def stored(open_memory: Any, said: str, text: str, *values: dict[str, str], **fi
 
 def test_a_value_keeps_the_words_that_it_was_read_from(open_memory: Any) -> None:
     day = {"raw": "the 7th", "value": "2026-12-07"}
-    record = stored(open_memory, "My exam is on the 7th.", "The exam is on 2026-12-07.", day)
+    record = stored(
+        open_memory, "My exam is on the 7th.", "The exam is on 2026-12-07.", day
+    )
     assert record.confirmation == "confirmed"
     (value,) = record.values
     assert value == {**day, "grade": "resolved"}
@@ -123,12 +140,24 @@ def test_a_time_in_words(open_memory: Any) -> None:
     [
         ("It costs 42.50.", "It costs 52.50.", []),
         ("It costs 42.50.", "It costs 52.50.", [{"raw": "52.50", "value": "52.50"}]),
-        ("I take 50 mg.", "The user takes 500 mg.", [{"raw": "50 mg", "value": "500 mg"}]),
+        (
+            "I take 50 mg.",
+            "The user takes 500 mg.",
+            [{"raw": "50 mg", "value": "500 mg"}],
+        ),
         ("It costs 142.50.", "It costs 42.50.", [{"raw": "42.50", "value": "42.50"}]),
         ("My exam is soon.", "The exam is on 2026-12-07.", []),
         # What it names is not in the message, though the statement has no digit of it.
-        ("My code is secret.", "The user's code.", [{"raw": "hunter2", "value": "hunter2"}]),
-        ("My exam is on the 7th.", "It is on 2026-12-07.", [{"raw": "the 8th", "value": "7"}]),
+        (
+            "My code is secret.",
+            "The user's code.",
+            [{"raw": "hunter2", "value": "hunter2"}],
+        ),
+        (
+            "My exam is on the 7th.",
+            "It is on 2026-12-07.",
+            [{"raw": "the 8th", "value": "7"}],
+        ),
     ],
 )
 def test_what_nobody_said_makes_a_record_inferred(
@@ -166,7 +195,11 @@ def test_the_date_is_that_of_the_users_clock(open_memory: Any) -> None:
     row = {"text": "The user passed the exam on 1 December.", "sources": ["m1"]}
     model = AnswersBySchema(Extraction=memories(row))
     ana = open_memory(model, time_zone="Asia/Tokyo").user("ana")
-    ana.add([{"role": "user", "content": "I passed!"}], session_id="s", at="2026-11-30T23:00Z")
+    ana.add(
+        [{"role": "user", "content": "I passed!"}],
+        session_id="s",
+        at="2026-11-30T23:00Z",
+    )
     ana.flush()
     assert [hit.confirmation for hit in ana.search_records("exam")] == ["confirmed"]
 
@@ -178,10 +211,17 @@ def test_a_value_must_stand_in_a_message_that_is_cited(open_memory: Any) -> None
     ]
     ana = open_memory(AnswersBySchema(Extraction=memories(*rows))).user("ana")
     talk = ["The rent is 900 EUR.", "There is a deposit, too."]
-    ana.add([{"role": "user", "content": text} for text in talk], session_id="s", at="2026-11-30")
+    ana.add(
+        [{"role": "user", "content": text} for text in talk],
+        session_id="s",
+        at="2026-11-30",
+    )
     ana.flush()
     graded = {hit.text: hit.confirmation for hit in ana.search_records("EUR", k=5)}
-    assert graded == {"The rent is 900 EUR.": "confirmed", "The deposit is 900 EUR.": "inferred"}
+    assert graded == {
+        "The rent is 900 EUR.": "confirmed",
+        "The deposit is 900 EUR.": "inferred",
+    }
 
 
 @pytest.mark.parametrize(
@@ -190,7 +230,8 @@ def test_a_value_must_stand_in_a_message_that_is_cited(open_memory: Any) -> None
         ({"role": "assistant"}, ["m1"], "draft"),
         ({"role": "user", "origin": "import"}, ["m1"], "draft"),
         ({"role": "user", "origin": "tool"}, ["m1"], "draft"),
-        ({"role": "assistant", "name": "Eva"}, ["m1"], "confirmed"),  # she talks with Ben
+        # she talks with Ben
+        ({"role": "assistant", "name": "Eva"}, ["m1"], "confirmed"),
         ({"role": "assistant"}, ["m1", "m2"], "confirmed"),  # the user has taken it up
     ],
 )
@@ -199,7 +240,10 @@ def test_what_no_person_said_is_a_draft(
 ) -> None:
     row = {"text": "The user flies to Rome.", "sources": sources}
     ana = open_memory(AnswersBySchema(Extraction=memories(row))).user("ana")
-    talk = [{"content": "You fly to Rome.", **fields}, {"role": "user", "content": "Right."}]
+    talk = [
+        {"content": "You fly to Rome.", **fields},
+        {"role": "user", "content": "Right."},
+    ]
     ana.add(talk, session_id="s", at="2026-11-30")
     assert ana.flush().stored == 1
     assert [hit.confirmation for hit in ana.search_records("Rome")] == [grade]
@@ -230,14 +274,18 @@ def test_what_only_the_assistant_says_is_a_draft(
     asked, told = turn("How do I get there?", "Take the night train.")
     ana.add([asked, {**told, "name": name}], session_id="s")
     ana.flush()
-    assert [record.confirmation for record in ana.search_records("train", k=3)] == [confirmation]
+    assert [record.confirmation for record in ana.search_records("train", k=3)] == [
+        confirmation
+    ]
 
 
 HOUSE = "The user's house has 140 m² and was built in 1964."
 LET = {"text": "The user lets the house of 140 m², built in 1964.", "sources": ["m1"]}
 
 
-@pytest.mark.parametrize(("said", "grade"), [(HOUSE, "confirmed"), ("My house.", "inferred")])
+@pytest.mark.parametrize(
+    ("said", "grade"), [(HOUSE, "confirmed"), ("My house.", "inferred")]
+)
 def test_a_successor_keeps_figures_that_were_supported(
     new_talk: Any, said: str, grade: str
 ) -> None:
@@ -258,7 +306,9 @@ def test_figures_of_records_that_stay_are_no_source(new_talk: Any) -> None:
 
 def test_a_refused_change_supports_no_figure(new_talk: Any) -> None:
     talk = new_talk({"text": HOUSE, "sources": ["m1"]}, HOUSE)
-    report = talk.tell("We let the house now.", "replaces", LET, quote="I never said this")
+    report = talk.tell(
+        "We let the house now.", "replaces", LET, quote="I never said this"
+    )
     assert report.refused_changes == 1
     (new,) = [row for row in talk.ana.export_records() if row["text"] == LET["text"]]
     assert new["confirmation"] == "inferred"

@@ -52,12 +52,17 @@ def test_the_end_of_a_session_makes_a_round_due_and_a_session_that_goes_on_does_
     assert calls(model)["TopicRound"] == 1
 
 
-def test_many_waiting_records_make_a_round_due_in_a_session_that_goes_on(open_memory: Any) -> None:
+def test_many_waiting_records_make_a_round_due_in_a_session_that_goes_on(
+    open_memory: Any,
+) -> None:
     memory = open_memory(None)
     ana = user_with_source(memory)
 
     def due() -> bool:
-        with memory._services.room("ana") as room, room.database.read_transaction() as connection:
+        with (
+            memory._services.room("ana") as room,
+            room.database.read_transaction() as connection,
+        ):
             return is_round_due(connection, force=False)
 
     texts = [f"Fact {number}." for number in range(MAX_WAITING + 1)]
@@ -76,7 +81,11 @@ def test_a_flush_asks_once_for_two_hundred_changed_records(
     ana.add_records(rows(*(f"Fact {number}." for number in range(records))))
     ana.flush()
     assert calls(model) == {"CausalPairs": 1, "TopicRound": rounds, "ProfileText": 1}
-    shown = [text for question in questions(model, "TopicRound") for text in texts_in(question)]
+    shown = [
+        text
+        for question in questions(model, "TopicRound")
+        for text in texts_in(question)
+    ]
     assert sorted(shown) == sorted(f"Fact {number}." for number in range(records))
     assert ana.flush().llm_calls == 0
 
@@ -88,8 +97,13 @@ def test_a_later_version_does_not_gather_everything_again(open_memory: Any) -> N
     ana = memory.user("ana")
     tell(ana, BOATS, "s1")
     ana.flush()
-    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
-        connection.execute(meta.delete().where(meta.c.key.in_(("topics_seen", "topics_refused"))))
+    with (
+        memory._services.room("ana") as room,
+        room.database.write_transaction() as connection,
+    ):
+        connection.execute(
+            meta.delete().where(meta.c.key.in_(("topics_seen", "topics_refused")))
+        )
         set_meta(connection, "topic_checkpoint", "3")
     tell(ana, CANOES, "s2")
     ana.flush()
@@ -104,7 +118,10 @@ def test_forgetting_lets_all_records_be_gathered_again(open_memory: Any) -> None
     ana.flush()
     ana.forget(record=active(ana)[0])
     assert ana.files() == []
-    with memory._services.room("ana") as room, room.database.read_transaction() as connection:
+    with (
+        memory._services.room("ana") as room,
+        room.database.read_transaction() as connection,
+    ):
         kept = [get_meta(connection, key) for key in ("topics_seen", "profile_seen")]
     assert kept == [None, None]
     ana.flush()
@@ -120,12 +137,16 @@ def always(question: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("turns", "most"), [(12, 6), (20, 8)])
-def test_a_live_session_costs_few_calls(open_memory: Any, turns: int, most: int) -> None:
+def test_a_live_session_costs_few_calls(
+    open_memory: Any, turns: int, most: int
+) -> None:
     model = gathering(Extraction=always)
     ana = open_memory(model).user("ana")
     for number in range(turns):
         ana.add(
-            turn(f"My plan number {number} for the garden shed goes on.", number=number),
+            turn(
+                f"My plan number {number} for the garden shed goes on.", number=number
+            ),
             session_id="s",
         )
         ana.drain(10)
@@ -160,8 +181,13 @@ def test_a_dense_backlog_costs_at_most_one_and_a_half_calls_for_3_000_tokens(
     model = gathering()
     ana = open_memory(model).user("ana")
     for session in range(17):
-        said = [f"In talk {session} my plan number {n} for the shed goes on." for n in range(15)]
-        talk = (turn(one.ljust(160, "!"), "Yes. " * 32, n) for n, one in enumerate(said))
+        said = [
+            f"In talk {session} my plan number {n} for the shed goes on."
+            for n in range(15)
+        ]
+        talk = (
+            turn(one.ljust(160, "!"), "Yes. " * 32, n) for n, one in enumerate(said)
+        )
         ana.add(list(chain.from_iterable(talk)), session_id=f"s{session}")
     tokens = 17 * 15 * 80
     foreseen, report = ana.flush_forecast(), ana.flush()

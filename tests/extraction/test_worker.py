@@ -28,7 +28,9 @@ def test_two_users_at_once_and_a_restart_in_the_middle(open_memory: Any) -> None
 
     def opened() -> Any:
         """With time to finish: a call that is cut off when it closes is made again."""
-        return open_memory(AnswersBySchema(Extraction=extract), storage__closing_seconds=60)
+        return open_memory(
+            AnswersBySchema(Extraction=extract), storage__closing_seconds=60
+        )
 
     memory = opened()
 
@@ -38,7 +40,9 @@ def test_two_users_at_once_and_a_restart_in_the_middle(open_memory: Any) -> None
             memory._pipelines.worker.notify(user)
 
     for numbers in (range(25), range(25, 50)):
-        threads = [threading.Thread(target=talk, args=(u, numbers)) for u in ("ana", "bob")]
+        threads = [
+            threading.Thread(target=talk, args=(u, numbers)) for u in ("ana", "bob")
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -71,12 +75,15 @@ def test_a_session_that_stops_is_read_once_it_is_idle(
     open_memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claim_due_batch, "IDLE", timedelta(seconds=0.3))
-    memory = open_memory(AnswersBySchema(Extraction=echo), extraction__debounce_seconds=0.0)
+    memory = open_memory(
+        AnswersBySchema(Extraction=echo), extraction__debounce_seconds=0.0
+    )
     ana = memory.user("ana")
     ana.add(turn("I own a boat."), session_id="s")
     ana.flush_soon()
     assert ana.drain(5)
-    assert ana.search_records("boat") == []  # one turn of a session that goes on is not due
+    # one turn of a session that goes on is not due
+    assert ana.search_records("boat") == []
     until = time.monotonic() + 20
     while not ana.search_records("boat") and time.monotonic() < until:
         time.sleep(0.05)
@@ -116,7 +123,9 @@ async def test_the_write_graph(open_memory: Any) -> None:
     where = {"configurable": {"user_id": "ana", "thread_id": "t"}}
     done = await graph.ainvoke({"messages": [("user", "I own a boat.")]}, where)
     assert done["memory_report"]["read"]["stored"] == 1
-    done = await asyncio.to_thread(graph.invoke, {"messages": [("user", "And a car.")]}, where)
+    done = await asyncio.to_thread(
+        graph.invoke, {"messages": [("user", "And a car.")]}, where
+    )
     assert done["memory_report"]["write"]["stored"] == 1
     with pytest.raises(InvalidInputError, match="with a model"):
         create_write_graph(open_memory(None))
@@ -135,7 +144,8 @@ async def test_giving_up_waiting_leaves_nothing_claimed(open_memory: Any) -> Non
 
 def test_a_closed_memory_says_so(open_memory: Any) -> None:
     memory = open_memory(
-        AnswersBySchema(Extraction=lambda q: time.sleep(1) or echo(q)), storage__closing_seconds=0
+        AnswersBySchema(Extraction=lambda q: time.sleep(1) or echo(q)),
+        storage__closing_seconds=0,
     )
     ana = memory.user("ana")
     ana.add(turn("I own a boat."), session_id="s")
@@ -150,7 +160,11 @@ def test_a_closed_memory_says_so(open_memory: Any) -> None:
 
 
 def old(user: Any) -> None:
-    user.add({"role": "user", "content": "I row.", "id": "old"}, session_id="s", at="2020-01-01")
+    user.add(
+        {"role": "user", "content": "I row.", "id": "old"},
+        session_id="s",
+        at="2020-01-01",
+    )
 
 
 def gone(user: Any) -> bool:
@@ -161,7 +175,9 @@ def gone(user: Any) -> bool:
     return False
 
 
-def test_what_is_too_old_expires_in_the_background_and_is_not_read(open_memory: Any) -> None:
+def test_what_is_too_old_expires_in_the_background_and_is_not_read(
+    open_memory: Any,
+) -> None:
     model = AnswersBySchema(Extraction=echo)
     memory = open_memory(None)
     for name in ("ana", "bob", "cleo"):

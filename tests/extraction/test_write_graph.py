@@ -28,7 +28,11 @@ ROUND = [*NOT_DUE, "causal", "topics", "profile"]
 CONFIG: dict[str, Any] = {"configurable": {"user_id": "ana", "thread_id": "t"}}
 LEAST: Any = {"recursion_limit": 4}
 BOAT = {"messages": [("user", "I own a boat."), ("assistant", "Nice.")]}
-BOATS = {"messages": [("user", f"I own {thing}.") for thing in ("a boat", "a raft", "a kayak")]}
+BOATS = {
+    "messages": [
+        ("user", f"I own {thing}.") for thing in ("a boat", "a raft", "a kayak")
+    ]
+}
 
 
 def reading(**answers: Any) -> AnswersBySchema:
@@ -42,9 +46,18 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
     opened: list[Memory] = []
 
     def make(model: Any, **settings: Any) -> Memory:
-        settings = {"extraction__debounce_seconds": 0.02, "storage__closing_seconds": 5, **settings}
+        settings = {
+            "extraction__debounce_seconds": 0.02,
+            "storage__closing_seconds": 5,
+            **settings,
+        }
         opened.append(
-            Memory(tmp_path / "m", model=model, embeddings="hash", settings=nested(**settings))
+            Memory(
+                tmp_path / "m",
+                model=model,
+                embeddings="hash",
+                settings=nested(**settings),
+            )
         )
         return opened[-1]
 
@@ -70,9 +83,14 @@ def test_pictures_show_every_step(open_memory: Any) -> None:
 
 def steps_in(parts: list[Any]) -> list[str]:
     """The steps inside `extraction`, in order; all other parts are outside of it."""
-    inside = [part for part in parts if any(one.startswith("extraction:") for one in part[0])]
+    inside = [
+        part for part in parts if any(one.startswith("extraction:") for one in part[0])
+    ]
     assert [
-        name for space, update in parts if (space, update) not in inside for name in update
+        name
+        for space, update in parts
+        if (space, update) not in inside
+        for name in update
     ] == ["append", *["extraction"] * 2, "report"]
     return [name for _, update in inside for name in update]
 
@@ -82,7 +100,9 @@ async def test_a_stream_shows_every_step_sync_and_async(open_memory: Any) -> Non
     seen = [part async for part in graph.astream(BOATS, CONFIG, subgraphs=True)]
     assert steps_in(seen) == [*STEPS, *ROUND]
     car = {"messages": [("user", "And a car.")]}
-    seen = await asyncio.to_thread(lambda: list(graph.stream(car, CONFIG, subgraphs=True)))
+    seen = await asyncio.to_thread(
+        lambda: list(graph.stream(car, CONFIG, subgraphs=True))
+    )
     assert steps_in(seen) == [*STEPS, *NOT_DUE]
 
 
@@ -98,7 +118,9 @@ def as_json(value: Any) -> Any:
 def test_all_that_the_steps_hand_on_dumps_to_json(open_memory: Any) -> None:
     graph = create_write_graph(open_memory(reading()))
     parts = list(graph.stream(BOATS, CONFIG, subgraphs=True, stream_mode="values"))
-    inside = json.loads(json.dumps([state for space, state in parts if space], default=as_json))
+    inside = json.loads(
+        json.dumps([state for space, state in parts if space], default=as_json)
+    )
     kept = {name: value for state in inside for name, value in state.items() if value}
     assert kept["candidates"][0]["source_ids"]
     assert kept["counts"]["topics"] == 1
@@ -113,7 +135,11 @@ def saved_by(saver: InMemorySaver) -> str:
 @pytest.mark.parametrize("way", ["own", "parent"])
 async def test_a_checkpointer_saves_no_memory(open_memory: Any, way: str) -> None:
     """The record's words are not the message's."""
-    row = {"text": "The user keeps a zebrafish.", "sources": ["m1"], "attribute": "okapi"}
+    row = {
+        "text": "The user keeps a zebrafish.",
+        "sources": ["m1"],
+        "attribute": "okapi",
+    }
     memory = open_memory(reading(Extraction={"memories": [row]}))
     graph, saver = create_write_graph(memory), InMemorySaver()
     if way == "own":  # as LangGraph Server gives a graph its checkpointer
@@ -125,8 +151,12 @@ async def test_a_checkpointer_saves_no_memory(open_memory: Any, way: str) -> Non
         app = builder.compile(checkpointer=saver)
     await app.ainvoke(BOAT, CONFIG)
     said = {"messages": [("user", "And a canoe.")]}
-    list(await asyncio.to_thread(lambda: list(app.stream(said, CONFIG, subgraphs=True))))
-    assert any("zebrafish" in hit.text for hit in memory.user("ana").search_records("pet"))
+    list(
+        await asyncio.to_thread(lambda: list(app.stream(said, CONFIG, subgraphs=True)))
+    )
+    assert any(
+        "zebrafish" in hit.text for hit in memory.user("ana").search_records("pet")
+    )
     saved = saved_by(saver)
     assert "I own a boat." in saved
     assert not [word for word in ("zebrafish", "okapi", "Owns boats") if word in saved]
@@ -155,7 +185,11 @@ async def test_both_ways_report_the_same_as_flush(open_memory: Any) -> None:
         assert report.pop("milliseconds") > 0
         report["input_tokens"] = 0  # the aliases of three users are not equally long
     assert reports[0] == reports[1] == reports[2]
-    assert (reports[0]["stored"], reports[0]["topics"], reports[0]["llm_calls"]) == (3, 1, 4)
+    assert (reports[0]["stored"], reports[0]["topics"], reports[0]["llm_calls"]) == (
+        3,
+        1,
+        4,
+    )
 
 
 def test_the_output_has_nothing_private(open_memory: Any) -> None:
@@ -174,7 +208,9 @@ def test_a_small_recursion_limit_ends_with_a_partial_report(
         long = turn("I own a boat. " + "word " * 2_000, "x" * 8_000, number)
         ana.add([pasted, *long], session_id=f"s{number}")
     graph = create_write_graph(memory)
-    report = graph.invoke(BOAT, {**CONFIG, "recursion_limit": limit})["memory_report"]["read"]
+    report = graph.invoke(BOAT, {**CONFIG, "recursion_limit": limit})["memory_report"][
+        "read"
+    ]
     assert (report["read"], report["pending"]) == (read, 8 - read)
     assert report["status"] == ("ok" if read == 8 else "partial")
     rest = graph.invoke(BOAT, CONFIG)["memory_report"]["read"]
@@ -227,7 +263,10 @@ async def test_giving_one_run_up_leaves_the_others_claim(
     ask = runner.ask
 
     async def slowly(schema: Any, prompt: str, question: str, *rest: Any) -> Any:
-        if schema.__name__ == "Extraction" and "boat" in question.rpartition("New messages:")[2]:
+        if (
+            schema.__name__ == "Extraction"
+            and "boat" in question.rpartition("New messages:")[2]
+        ):
             asked.append(question)
             entered.set()
             await leave.wait()
@@ -263,7 +302,9 @@ async def test_a_run_that_ends_early_gives_its_claim_back(
     graph = create_write_graph(memory)
     if way == "cancelled":
         monkeypatch.setattr(
-            memory._pipelines.extraction.deps.runner, "ask", lambda *_: asyncio.sleep(60)
+            memory._pipelines.extraction.deps.runner,
+            "ask",
+            lambda *_: asyncio.sleep(60),
         )
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(graph.ainvoke(BOAT, CONFIG), 1)
@@ -279,7 +320,9 @@ async def test_a_run_that_ends_early_gives_its_claim_back(
     assert (report.read, report.stored, report.pending) == (2, 1, 0)
 
 
-async def test_a_round_that_was_overtaken_leaves_its_records_due(open_memory: Any) -> None:
+async def test_a_round_that_was_overtaken_leaves_its_records_due(
+    open_memory: Any,
+) -> None:
     """What neither run has gathered is gathered by the next round."""
     rounds: list[str] = []
 
@@ -307,7 +350,8 @@ async def test_a_round_that_was_overtaken_leaves_its_records_due(open_memory: An
 
 def test_an_asker_has_the_limits_of_its_purpose() -> None:
     settings = Settings(
-        extraction=ExtractionSettings(max_calls=2), reasoning=ReasoningSettings(max_calls=5)
+        extraction=ExtractionSettings(max_calls=2),
+        reasoning=ReasoningSettings(max_calls=5),
     )
     for purpose, calls in (("extraction", 2), ("recall", 5)):
         runner = model_runner(ScriptedChatModel(), settings, purpose)  # type: ignore[arg-type]

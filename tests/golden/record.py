@@ -30,7 +30,10 @@ def as_text(value: Any) -> str:
 def run(name: str, path: Path) -> Talk:
     """Have the conversation in an empty directory; aliases, drawn at random, begin at 1."""
     fixed: Any = {"draw_first_alias": lambda: 1}
-    with patch.multiple(batch_view, **fixed), patch.multiple(reconcile_records, **fixed):
+    with (
+        patch.multiple(batch_view, **fixed),
+        patch.multiple(reconcile_records, **fixed),
+    ):
         talk = conversations[name](path)
         talk.close()
     return talk
@@ -48,7 +51,10 @@ def main(names: list[str]) -> None:
     """Record the named conversations, or all."""
     warnings.simplefilter("ignore", TokenCountWarning)
     shared = [SYSTEM_PROMPTS, SCHEMAS]
-    kept = [json.loads(file.read_text()) if names and file.exists() else {} for file in shared]
+    kept = [
+        json.loads(file.read_text()) if names and file.exists() else {}
+        for file in shared
+    ]
     for name in names or conversations:
         with tempfile.TemporaryDirectory() as folder:
             talk = run(name, Path(folder))

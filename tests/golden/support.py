@@ -44,7 +44,9 @@ NOTHING: dict[str, Any] = {
 }
 """What the model answers when a conversation has nothing else for it to say."""
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?")
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?"
+)
 _DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 _NAME = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
 _WEEKDAY = re.compile(rf"\b{_NAME} (?=<now>|<today>)|(?<=<now>) \({_NAME}\)")
@@ -88,7 +90,8 @@ class Model(ScriptedChatModel):
         try:
             return super()._answer(messages, schema)
         except Exception as error:
-            if error is not self.said:  # nobody scripted it: the answer's function is wrong
+            # nobody scripted it: the answer's function is wrong
+            if error is not self.said:
                 self.faults.append(error)
             raise
         finally:
@@ -116,7 +119,9 @@ def _in_turn(name: str, answer: Answer) -> Answer:
 class Talk:
     """A memory in a directory, and the record of what happens with it."""
 
-    def __init__(self, path: Path, about: str, *, model: Any = None, **answers: Answer) -> None:
+    def __init__(
+        self, path: Path, about: str, *, model: Any = None, **answers: Answer
+    ) -> None:
         self.begun = datetime.now(UTC)
         self.about, self.steps = about, list[dict[str, Any]]()
         self.path = path
@@ -164,10 +169,15 @@ class Talk:
             result: Any = work()
             outcome = {"result": self.plain(result)}
         except Exception as error:  # noqa: BLE001  # what is raised is recorded too
-            result, outcome = None, {"raises": self.plain(f"{type(error).__name__}: {error}")}
+            result, outcome = (
+                None,
+                {"raises": self.plain(f"{type(error).__name__}: {error}")},
+            )
         asked = self.model.prompts[first:] if self.model else []  # type: ignore[attr-defined]
         if asked:
-            step["prompts"] = [{k: self.plain(v) for k, v in one.items()} for one in asked]
+            step["prompts"] = [
+                {k: self.plain(v) for k, v in one.items()} for one in asked
+            ]
         self.steps.append(step | outcome)
         return result
 
@@ -187,9 +197,14 @@ class Talk:
             return _timings(value)
         if key == "bytes":
             return "<bytes>"
-        if key == "stored" and isinstance(value, Mapping):  # by memory: a hash of its directory
+        # by memory: a hash of its directory
+        if key == "stored" and isinstance(value, Mapping):
             return {"<memory>": [self.plain(one) for one in value.values()]}
-        if key in ("change", "reason") and isinstance(value, str) and _CHANGE.fullmatch(value):
+        if (
+            key in ("change", "reason")
+            and isinstance(value, str)
+            and _CHANGE.fullmatch(value)
+        ):
             return self._named(value)
         if isinstance(value, BaseMessage):
             return self._message(value)
@@ -228,9 +243,19 @@ class Talk:
     def _message(self, message: BaseMessage) -> Any:
         fields = {
             name: self.plain(getattr(message, name, None))
-            for name in ("type", "id", "name", "content", "tool_calls", "tool_call_id", "artifact")
+            for name in (
+                "type",
+                "id",
+                "name",
+                "content",
+                "tool_calls",
+                "tool_call_id",
+                "artifact",
+            )
         }
-        return {name: value for name, value in fields.items() if value not in (None, [], "")}
+        return {
+            name: value for name, value in fields.items() if value not in (None, [], "")
+        }
 
     def _text(self, text: str) -> Any:
         text = text.encode("utf-8", "backslashreplace").decode()
@@ -247,7 +272,10 @@ class Talk:
     def _time(self, found: re.Match[str]) -> str:
         at = datetime.fromisoformat(found[0])
         at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
-        early, late = self.begun - timedelta(minutes=2), datetime.now(UTC) + timedelta(minutes=2)
+        early, late = (
+            self.begun - timedelta(minutes=2),
+            datetime.now(UTC) + timedelta(minutes=2),
+        )
         return "<now>" if early <= at <= late else found[0]
 
     def _day(self, found: re.Match[str]) -> str:
@@ -288,7 +316,9 @@ def conversation(work: Callable[[Path], Talk]) -> Callable[[Path], Talk]:
     return work
 
 
-def said(text: str, own_id: str, at: str | None = "2025-03-01T10:00", **fields: Any) -> Any:
+def said(
+    text: str, own_id: str, at: str | None = "2025-03-01T10:00", **fields: Any
+) -> Any:
     """A user's message, or with `role` another's."""
     message = {"role": "user", "content": text, "id": own_id, **fields}
     return message | ({"at": at} if at else {})
@@ -299,14 +329,19 @@ def memory(text: str, *sources: str, **fields: Any) -> dict[str, Any]:
     return {"text": text, "sources": list(sources) or ["m1"], **fields}
 
 
-def extraction(*memories: dict[str, Any], changes: Sequence[Mapping[str, Any]] = ()) -> Answer:
+def extraction(
+    *memories: dict[str, Any], changes: Sequence[Mapping[str, Any]] = ()
+) -> Answer:
     """The answer of an extraction: new memories, and changes of the records that it shows."""
     if not changes:
         return {"memories": list(memories)}
 
     def answer(prompt: str) -> dict[str, Any]:
         texts = {str(place): one["text"] for place, one in enumerate(memories)}
-        return {"memories": list(memories), "changes": _resolved(prompt, changes, texts)}
+        return {
+            "memories": list(memories),
+            "changes": _resolved(prompt, changes, texts),
+        }
 
     return answer
 
@@ -344,7 +379,9 @@ def _resolved(
     for given in changes:
         said_in = given.get("message", given["quote"])
         places = [
-            int(place) for place, text in texts.items() if given["by"] and given["by"] in text
+            int(place)
+            for place, text in texts.items()
+            if given["by"] and given["by"] in text
         ]
         resolved = {
             **given,
@@ -354,7 +391,9 @@ def _resolved(
         }
         if "agreed_message" in given:
             resolved["agreed_message"] = alias(prompt, "[bm]", given["agreed_message"])
-        made.append({name: value for name, value in resolved.items() if value is not None})
+        made.append(
+            {name: value for name, value in resolved.items() if value is not None}
+        )
     return made
 
 
@@ -366,5 +405,7 @@ def alias(prompt: str, kind: str, words: str) -> str:
         kind: the letter of the aliases, such as `f` for facts.
         words: as they stand in the prompt.
     """
-    found = re.search(rf"^\[?({kind}\d+)\]?:? .*{re.escape(words)}", prompt, re.MULTILINE)
+    found = re.search(
+        rf"^\[?({kind}\d+)\]?:? .*{re.escape(words)}", prompt, re.MULTILINE
+    )
     return found[1] if found else f"{kind.strip('[]')[-1]}99"

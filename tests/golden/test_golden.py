@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.golden.conversations import conversations
-from tests.golden.record import FILES, SCHEMAS, SYSTEM_PROMPTS, as_text, file_of, run, texts_of
+from tests.golden.record import (
+    FILES,
+    SCHEMAS,
+    SYSTEM_PROMPTS,
+    as_text,
+    file_of,
+    run,
+    texts_of,
+)
 
 
 @pytest.mark.parametrize("name", conversations)

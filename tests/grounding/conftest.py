@@ -18,11 +18,17 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
 
     def make(model: Any, **settings: Any) -> Memory:
         chosen = nested(
-            **{"extraction__debounce_seconds": 3_600, "storage__closing_seconds": 0.01, **settings}
+            **{
+                "extraction__debounce_seconds": 3_600,
+                "storage__closing_seconds": 0.01,
+                **settings,
+            }
         )
         memory = Memory(tmp_path / "m", model=model, embeddings="hash", settings=chosen)
         opened.append(memory)
-        rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
+        rows = [
+            {"role": "user", "content": text, "id": own} for own, text in SAID.items()
+        ]
         memory.user("ana").add(rows, session_id="s", at="2025-03-01")
         return memory
 

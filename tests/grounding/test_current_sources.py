@@ -63,7 +63,9 @@ def replaced(memory: Memory, **new: Any) -> None:
         assert not memory.user("ana").add_records([record]).rejected
 
 
-def answered(memory: Memory, tool: Any, answer: Any, request: str = "Book with seat, bags") -> Any:
+def answered(
+    memory: Memory, tool: Any, answer: Any, request: str = "Book with seat, bags"
+) -> Any:
     TOLD["answer"] = answer
     return memory.user("ana").ground(tool, request)
 
@@ -100,7 +102,9 @@ def test_what_was_replaced_is_no_rival(memory: Memory) -> None:
     assert not [one for one in call.missing if "12A" in str(one.values)]
 
 
-def test_words_that_another_record_of_their_message_has_outlived(memory: Memory) -> None:
+def test_words_that_another_record_of_their_message_has_outlived(
+    memory: Memory,
+) -> None:
     bags = {"text": "Takes bags along on trips.", "source_message_ids": ["a"]}
     assert not memory.user("ana").add_records([bags]).rejected
     replaced(memory)
@@ -111,8 +115,12 @@ def test_words_that_another_record_of_their_message_has_outlived(memory: Memory)
     assert answered(memory, Trip, seat).arguments == {}
 
 
-@pytest.mark.parametrize(("words", "arguments"), [("12A", {"seat": "12A"}), ("14C", {})])
-def test_what_will_be_true_is_not_yet(memory: Memory, words: str, arguments: Any) -> None:
+@pytest.mark.parametrize(
+    ("words", "arguments"), [("12A", {"seat": "12A"}), ("14C", {})]
+)
+def test_what_will_be_true_is_not_yet(
+    memory: Memory, words: str, arguments: Any
+) -> None:
     replaced(memory, valid_from=LATER)
 
     def seat(prompt: str) -> Any:
@@ -122,16 +130,24 @@ def test_what_will_be_true_is_not_yet(memory: Memory, words: str, arguments: Any
 
 
 @pytest.mark.parametrize("how", ["forget", "replace"])
-def test_what_is_forgotten_while_the_model_answers_fills_nothing(memory: Memory, how: str) -> None:
+def test_what_is_forgotten_while_the_model_answers_fills_nothing(
+    memory: Memory, how: str
+) -> None:
     ana = memory.user("ana")
-    ana.add_records([{"text": "The seat is 12A.", "source_message_ids": ["a"], "record_id": "old"}])
+    ana.add_records(
+        [{"text": "The seat is 12A.", "source_message_ids": ["a"], "record_id": "old"}]
+    )
 
     def late(prompt: str) -> Any:
         source = showing(prompt, "The seat is 12A.")
         if how == "forget":
             ana.forget(message="a")
         else:
-            new = {"text": "The seat is 14C.", "source_message_ids": ["b"], "supersedes": ["old"]}
+            new = {
+                "text": "The seat is 14C.",
+                "source_message_ids": ["b"],
+                "supersedes": ["old"],
+            }
             assert not ana.add_records([new]).rejected
         return filling(("seat", "12A", source, "12A"))
 
@@ -157,13 +173,21 @@ def test_what_an_agent_put_into_a_call_is_no_source(memory: Memory) -> None:
         every = re.findall(r"^(f\d+):", prompt, re.MULTILINE)
         return filling(("seat", "30F", every, "30F"))
 
-    assert answered(memory, Trip, copied, "Book my trip with a seat and bags").arguments == {}
+    assert (
+        answered(memory, Trip, copied, "Book my trip with a seat and bags").arguments
+        == {}
+    )
     assert "30F" not in shown[0]
     assert "44K" in shown[0]  # a user's own words, whatever they look like
 
 
 def test_the_model_sees_who_said_it(memory: Memory) -> None:
-    told = {"role": "tool", "name": "book", "content": "booked seat 30F", "tool_call_id": "c"}
+    told = {
+        "role": "tool",
+        "name": "book",
+        "content": "booked seat 30F",
+        "tool_call_id": "c",
+    }
     memory.user("ana").add([told], session_id="earlier")
 
     shown: list[str] = []
@@ -185,7 +209,11 @@ def test_what_is_changed_while_the_model_answers_is_not_quoted_from_its_message(
 
     def late(prompt: str) -> Any:
         bags = showing(prompt, "Ana takes 3 bags.")
-        new = {"text": "The seat is 14C.", "source_message_ids": ["b"], "supersedes": ["old"]}
+        new = {
+            "text": "The seat is 14C.",
+            "source_message_ids": ["b"],
+            "supersedes": ["old"],
+        }
         assert not ana.add_records([new]).rejected
         return filling(("seat", "12A", bags, "12A"), ("bags", 3, bags, "3"))
 
@@ -252,7 +280,9 @@ def test_an_object_keeps_what_is_grounded_and_lacks_the_rest(memory: Memory) -> 
         return filling(("guest.name", "Ana", cited, "Ana"), phone)
 
     call = answered(memory, Reserve, both, "Reserve for Ana")
-    assert call.arguments == {"guest": {"name": "Ana", "contact": {"phone": "555 123 4567"}}}
+    assert call.arguments == {
+        "guest": {"name": "Ana", "contact": {"phone": "555 123 4567"}}
+    }
     assert [one.name for one in call.missing] == ["guest.contact.email"]
     assert "guest.contact.phone" in call.grounding
 
@@ -274,21 +304,38 @@ def test_an_item_keeps_what_is_grounded_and_its_place(memory: Memory) -> None:
         cited = showing(prompt, "I am Ana")[0]
         places = [("0.name", "Ana"), ("1.name", "Ana"), ("2.name", "Ana")]
         quotes = [*places, ("1.contact.phone", "555 123 4567")]
-        sources = [{"path": f"guests.{p}", "fact": cited, "quote": q} for p, q in quotes]
+        sources = [
+            {"path": f"guests.{p}", "fact": cited, "quote": q} for p, q in quotes
+        ]
         return {"arguments": {"guests": guests}, "sources": sources}
 
     call = answered(memory, Party, three, "Book for us")
-    assert call.arguments == {"guests": [{"contact": {"phone": "555 123 4567"}}, {"name": "Ana"}]}
+    assert call.arguments == {
+        "guests": [{"contact": {"phone": "555 123 4567"}}, {"name": "Ana"}]
+    }
     assert set(call.grounding) == {"guests.0.contact.phone", "guests.1.name"}
     lacking = {one.name for one in call.missing}
     assert lacking == {"guests", "guests.0.name", "guests.0.contact.email"}
 
 
 def test_a_part_that_does_not_fit_is_left_out(memory: Memory) -> None:
-    inner = {"type": "object", "properties": {"a": {"type": "string"}}, "minProperties": 2}
-    outer = {"type": "object", "properties": {"inner": inner}, "required": ["inner", "more"]}
-    tool = {"name": "t", "parameters": {"type": "object", "properties": {"outer": outer}}}
-    call = answered(memory, tool, filling(("outer.inner.a", "Oslo", "f0", "Oslo")), "Oslo")
+    inner = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "minProperties": 2,
+    }
+    outer = {
+        "type": "object",
+        "properties": {"inner": inner},
+        "required": ["inner", "more"],
+    }
+    tool = {
+        "name": "t",
+        "parameters": {"type": "object", "properties": {"outer": outer}},
+    }
+    call = answered(
+        memory, tool, filling(("outer.inner.a", "Oslo", "f0", "Oslo")), "Oslo"
+    )
     assert call.arguments == {}
     assert call.warnings[0].startswith("outer is left out")
 
@@ -302,7 +349,10 @@ def test_defaults_alone_make_no_optional_object(memory: Memory) -> None:
 def test_defaults_complete_an_object_that_is_grounded(memory: Memory) -> None:
     first = ("back.cabin", "first", "f0", "back in first")
     call = answered(memory, Fly, filling(OSLO, first), "Fly to Oslo, back in first")
-    assert call.arguments == {"to": "Oslo", "back": {"cabin": "first", "flexible": False}}
+    assert call.arguments == {
+        "to": "Oslo",
+        "back": {"cabin": "first", "flexible": False},
+    }
 
 
 def test_properties_with_a_dot_are_told_from_parts(memory: Memory) -> None:
@@ -336,15 +386,34 @@ BOTH: dict[str, Any] = {"properties": {"a": TEXT, "b": TEXT}}
     ("parameters", "slot", "missing"),
     [
         ({**BOTH, "dependentRequired": {"a": ["b"]}}, "a", ["b"]),
-        ({**BOTH, "anyOf": [{"required": ["c"]}, {"required": ["b"]}]}, "a", ["c", "b"]),
+        (
+            {**BOTH, "anyOf": [{"required": ["c"]}, {"required": ["b"]}]},
+            "a",
+            ["c", "b"],
+        ),
         ({**BOTH, "allOf": [{"required": ["b"]}]}, "a", ["b"]),
         ({**BOTH, "required": ["elsewhere"]}, "a", ["elsewhere"]),
         ({**BOTH, "if": {"required": ["a"]}, "then": {"required": ["b"]}}, "a", ["b"]),
         ({"properties": {"o": OBJECT}, "required": ["o"]}, "", ["o"]),
-        ({"properties": {"o": {**OBJECT, "minProperties": 2}}, "required": ["o"]}, "o.a", ["o"]),
+        (
+            {"properties": {"o": {**OBJECT, "minProperties": 2}}, "required": ["o"]},
+            "o.a",
+            ["o"],
+        ),
         ({"properties": {"a": False, "b": TEXT}, "required": ["a"]}, "a", ["a"]),
-        ({"properties": {"a": {"type": "integer", "default": "x"}}, "required": ["a"]}, "", ["a"]),
-        ({"properties": {"o": {**OBJECT, "required": ["a"]}}, "required": ["o"]}, "", ["o.a"]),
+        (
+            {
+                "properties": {"a": {"type": "integer", "default": "x"}},
+                "required": ["a"],
+            },
+            "",
+            ["a"],
+        ),
+        (
+            {"properties": {"o": {**OBJECT, "required": ["a"]}}, "required": ["o"]},
+            "",
+            ["o.a"],
+        ),
         ({"properties": {"o": {**OBJECT, "minProperties": 2}}}, "o.a", []),
     ],
 )
@@ -365,7 +434,9 @@ def test_arguments_that_do_not_go_together_are_told(memory: Memory) -> None:
     assert call.warnings[0].startswith("the arguments do not fit together")
 
 
-def test_what_was_replaced_is_not_concluded_from_the_rest_of_its_message(memory: Memory) -> None:
+def test_what_was_replaced_is_not_concluded_from_the_rest_of_its_message(
+    memory: Memory,
+) -> None:
     replaced(memory)
     seat = {"text": "Ana sits by the aisle.", "source_message_ids": ["a"]}
     assert not memory.user("ana").add_records([seat]).rejected
@@ -389,7 +460,9 @@ def test_a_source_that_no_longer_holds_is_shown_with_its_label(memory: Memory) -
 
     answered(memory, Trip, look)
     label = '(no longer true since 2025-03-01: now "The seat is 14C, with 2 bags.")'
-    (line,) = (one for one in prompts[0].splitlines() if one.startswith("f") and "12A" in one)
+    (line,) = (
+        one for one in prompts[0].splitlines() if one.startswith("f") and "12A" in one
+    )
     assert label in line
     assert not any(label in one for one in prompts[0].splitlines() if "12A" not in one)
 

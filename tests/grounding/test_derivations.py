@@ -4,7 +4,11 @@ from datetime import date
 
 import pytest
 
-from langmem_graph.grounding.derivations import Quoted, number_derivation, text_derivation
+from langmem_graph.grounding.derivations import (
+    Quoted,
+    number_derivation,
+    text_derivation,
+)
 
 SAID = date(2026, 3, 4)
 """A Wednesday."""
@@ -112,7 +116,10 @@ def test_other_dates_do_not(value: str, words: list[str]) -> None:
 
 
 def test_a_day_without_its_fact_has_no_year() -> None:
-    assert text_derivation("2026-05-07", "", [Quoted("7 May", "7 May", None)], None) is None
+    assert (
+        text_derivation("2026-05-07", "", [Quoted("7 May", "7 May", None)], None)
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -299,7 +306,10 @@ def test_countries_and_what_follows_from_them(
     ("words", "zone", "how"),
     [
         (
-            [("289 774 052", "Vet: 289 774 052"), ("by the sea", "Portugal, by the sea")],
+            [
+                ("289 774 052", "Vet: 289 774 052"),
+                ("by the sea", "Portugal, by the sea"),
+            ],
             None,
             "phone",
         ),
@@ -307,7 +317,11 @@ def test_countries_and_what_follows_from_them(
         ([("289 774 052", "Vet in Portugal: 289 774 052")], None, None),
         ([("289 774 052", "Vet: 289 774 052")], "Europe/Berlin", None),
         ([("289 774 052", "Vet: 289 774 052")], "UTC", None),
-        ([("289 774 052", "289 774 052"), ("Faraway", "Faraway")], "Europe/Lisbon", None),
+        (
+            [("289 774 052", "289 774 052"), ("Faraway", "Faraway")],
+            "Europe/Lisbon",
+            None,
+        ),
     ],
 )
 def test_a_country_may_stand_around_a_town_or_be_the_applications(

@@ -30,7 +30,11 @@ def test_a_call_is_filled_from_memory_byte_for_byte(open_memory: Any) -> None:
     }
     BookFlight.model_validate(call.arguments)
     seat = call.grounding["seat"]
-    assert (seat.type, seat.message_ids, seat.text) == ("explicit", ["m1"], "an aisle seat")
+    assert (seat.type, seat.message_ids, seat.text) == (
+        "explicit",
+        ["m1"],
+        "an aisle seat",
+    )
     assert call.grounding["contact.email"].message_ids == ["m4"]
     assert call.missing == []
     assert call.warnings == [
@@ -41,7 +45,9 @@ def test_a_call_is_filled_from_memory_byte_for_byte(open_memory: Any) -> None:
 
 def test_what_is_not_given_has_its_default(open_memory: Any) -> None:
     model = good(
-        ToolFill=lambda p: answer({"destination": "Łódź"}, taken(p, "destination", "Łódź", "m3"))
+        ToolFill=lambda p: answer(
+            {"destination": "Łódź"}, taken(p, "destination", "Łódź", "m3")
+        )
     )
     call = open_memory(model).user("ana").ground(BookFlight, ASKED)
     assert call.arguments["bags"] == 1
@@ -49,7 +55,9 @@ def test_what_is_not_given_has_its_default(open_memory: Any) -> None:
 
 
 @pytest.mark.parametrize("policy", ["flag", "drop", "ask"])
-def test_what_the_model_may_choose_is_up_to_the_policy(open_memory: Any, policy: Any) -> None:
+def test_what_the_model_may_choose_is_up_to_the_policy(
+    open_memory: Any, policy: Any
+) -> None:
     ana = open_memory(good()).user("ana")
     asked = {"policy": policy, "model_may_choose": ["BookFlight.insured"]}
     call = ana.ground(BookFlight, ASKED, **asked)
@@ -67,7 +75,9 @@ def test_of_an_optional_value_that_is_not_sent(open_memory: Any, policy: Any) ->
     call = open_memory(good()).user("ana").ground(BookFlight, ASKED, policy=policy)
     assert "insured" not in call.arguments
     assert bool(call.warnings) is (policy == "flag")
-    assert [one.name for one in call.missing] == (["insured"] if policy == "ask" else [])
+    assert [one.name for one in call.missing] == (
+        ["insured"] if policy == "ask" else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +87,12 @@ def test_of_an_optional_value_that_is_not_sent(open_memory: Any, policy: Any) ->
         ("Paris", "f77", "Paris", "does not stand in a source"),
         ("Paris", "f0", "Book that flight", "the quoted words do not say 'Paris'"),
         ("", "f0", "Book", "the quoted words do not say ''"),
-        (["Book"], "f0", "Book", "does not fit the schema: ['Book'] is not of type 'string'"),
+        (
+            ["Book"],
+            "f0",
+            "Book",
+            "does not fit the schema: ['Book'] is not of type 'string'",
+        ),
         (7, "f0", "Book", "the quoted words do not say '7'"),
         (None, "f0", "Book", "memory does not say"),
     ],
@@ -91,10 +106,14 @@ def test_a_value_from_nowhere_is_missing(
     assert [(one.name, one.reason) for one in call.missing] == [("destination", reason)]
 
 
-@pytest.mark.parametrize("broken", ["seat: aisle", {"no": "arguments"}, {"arguments": "[1]"}, None])
+@pytest.mark.parametrize(
+    "broken", ["seat: aisle", {"no": "arguments"}, {"arguments": "[1]"}, None]
+)
 def test_an_unusable_answer_is_said_to_be_that(open_memory: Any, broken: Any) -> None:
     call = open_memory(good(ToolFill=broken)).user("ana").ground(BookFlight, ASKED)
-    assert [one.reason for one in call.missing] == ["the model's answer could not be used"]
+    assert [one.reason for one in call.missing] == [
+        "the model's answer could not be used"
+    ]
     assert call.llm_calls == 2
     assert all(warning.startswith("ToolFill: ") for warning in call.warnings)
 
@@ -105,18 +124,26 @@ def test_words_that_are_no_value_of_the_slot_are_told_where_its_default_is_taken
     proposal = filling(("bags", "my usual seat", "f0", "my usual seat"))
     call = open_memory(good(ToolFill=proposal)).user("ana").ground(BookFlight, ASKED)
     assert call.arguments["bags"] == 1
-    assert any("bags has its default: does not fit" in warning for warning in call.warnings)
+    assert any(
+        "bags has its default: does not fit" in warning for warning in call.warnings
+    )
 
 
 def test_a_value_of_the_request_needs_no_quote(open_memory: Any) -> None:
     model = good(ToolFill={"arguments": {"destination": "Rome", "seat": "Aisle"}})
-    call = open_memory(model).user("ana").ground(BookFlight, "Fly me to Rome on my aisle seat")
+    call = (
+        open_memory(model)
+        .user("ana")
+        .ground(BookFlight, "Fly me to Rome on my aisle seat")
+    )
     assert call.arguments["destination"] == "Rome"
     assert call.grounding["destination"].text == "Rome"
     assert call.arguments["seat"] == "Aisle"
 
 
-def test_words_are_copied_as_they_stand_in_any_text_of_the_source(open_memory: Any) -> None:
+def test_words_are_copied_as_they_stand_in_any_text_of_the_source(
+    open_memory: Any,
+) -> None:
     """The message says it with another case than the record does."""
 
     class Exclude(BaseModel):
@@ -124,8 +151,12 @@ def test_words_are_copied_as_they_stand_in_any_text_of_the_source(open_memory: A
 
     memory = open_memory(good(Extraction={"memories": []}))
     ana = memory.user("ana")
-    ana.add([{"role": "user", "content": "Lilies kill cats.", "id": "m8"}], session_id="s")
-    ana.add_records([{"text": "No lilies near the cats.", "source_message_ids": ["m8"]}])
+    ana.add(
+        [{"role": "user", "content": "Lilies kill cats.", "id": "m8"}], session_id="s"
+    )
+    ana.add_records(
+        [{"text": "No lilies near the cats.", "source_message_ids": ["m8"]}]
+    )
 
     shown = []
 
@@ -151,10 +182,15 @@ def test_a_record_is_found_by_what_its_attribute_is_called(open_memory: Any) -> 
     memory = open_memory(good())
     ana = memory.user("ana")
     for n in range(60):
-        said = {"role": "user", "content": f"Book repair {n}: take it, workshop.", "id": f"x{n}"}
+        said = {
+            "role": "user",
+            "content": f"Book repair {n}: take it, workshop.",
+            "id": f"x{n}",
+        }
         ana.add([said], session_id="s")
     ana.add(
-        [{"role": "user", "content": "Only Szprycha may touch it.", "id": "m9"}], session_id="t"
+        [{"role": "user", "content": "Only Szprycha may touch it.", "id": "m9"}],
+        session_id="t",
     )
     record = {"text": "Szprycha is trusted.", "source_message_ids": ["m9"]}
     ana.add_records([{**record, "subject": "user", "attribute": "bike_shop"}])
@@ -184,7 +220,9 @@ def test_contradicting_sources_are_missing_with_both_shown(open_memory: Any) -> 
 
 def test_two_quotes_of_one_source_contradict_nobody(open_memory: Any) -> None:
     def quote(prompt: str) -> dict[str, Any]:
-        words = [taken(prompt, "destination", one, "m3") for one in ("Łódź", SAID["m3"])]
+        words = [
+            taken(prompt, "destination", one, "m3") for one in ("Łódź", SAID["m3"])
+        ]
         return answer({}, *words, missing=["destination"])
 
     call = open_memory(good(ToolFill=quote)).user("ana").ground(BookFlight, ASKED)
@@ -208,13 +246,22 @@ def test_what_is_no_longer_true_fills_nothing(open_memory: Any) -> None:
     assert call.arguments["seat"] == "Window"
     assert call.grounding["seat"].type == "default"
     lines = "".join(shown).splitlines()
-    assert any(re.fullmatch(r"Now: \w+day \d{4}-\d\d-\d\d \d\d:\d\d", line) for line in lines)
-    [outdated] = [line for line in lines if '"The user takes an aisle seat." said: ' in line]
-    assert '(no longer true since 2025-03-01: now "The user takes a window seat.")' in outdated
+    assert any(
+        re.fullmatch(r"Now: \w+day \d{4}-\d\d-\d\d \d\d:\d\d", line) for line in lines
+    )
+    [outdated] = [
+        line for line in lines if '"The user takes an aisle seat." said: ' in line
+    ]
+    assert (
+        '(no longer true since 2025-03-01: now "The user takes a window seat.")'
+        in outdated
+    )
     assert any(line.endswith(f'2025-03-01 user "{SAID["m3"]}"') for line in lines)
 
 
-def test_an_optional_object_without_what_it_needs_is_incomplete(open_memory: Any) -> None:
+def test_an_optional_object_without_what_it_needs_is_incomplete(
+    open_memory: Any,
+) -> None:
     def only_phone(prompt: str) -> dict[str, Any]:
         return filling(("contact.phone", "June", alias(prompt, SAID["m3"]), "in June"))
 
@@ -241,13 +288,26 @@ def test_of_several_tools_one_is_chosen(open_memory: Any) -> None:
 
 
 def test_a_choice_that_cannot_be_used_is_the_likeliest_tool(open_memory: Any) -> None:
-    hotel = {"name": "hotel_room", "description": "A bed for the night", "parameters": {}}
+    hotel = {
+        "name": "hotel_room",
+        "description": "A bed for the night",
+        "parameters": {},
+    }
     model = good(ToolChoice={"tool": "t99"})
-    call = open_memory(model).user("ana").ground([hotel, BookFlight], "Book a flight to a city")
+    call = (
+        open_memory(model)
+        .user("ana")
+        .ground([hotel, BookFlight], "Book a flight to a city")
+    )
     assert call.name == "BookFlight"
 
 
 def test_a_tool_without_arguments_costs_no_call(open_memory: Any) -> None:
     model = good()
     call = open_memory(model).user("ana").ground({"name": "ping"}, "ping it")
-    assert (call.name, call.arguments, call.missing, calls(model)) == ("ping", {}, [], [])
+    assert (call.name, call.arguments, call.missing, calls(model)) == (
+        "ping",
+        {},
+        [],
+        [],
+    )

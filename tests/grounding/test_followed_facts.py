@@ -14,7 +14,10 @@ def fact(name: str, day: int, text: str) -> Fact:
 
 
 async def test_newer_facts_and_people_are_searched_for() -> None:
-    old, new = fact("a", 1, "We met Eilidh on Monday in March."), fact("b", 2, "Not then.")
+    old, new = (
+        fact("a", 1, "We met Eilidh on Monday in March."),
+        fact("b", 2, "Not then."),
+    )
     surname, asked = fact("c", 1, "Eilidh MacRae"), list[tuple[str, str]]()
 
     async def search(query: str, k: int, relation: str, run: Any) -> list[Fact]:

@@ -36,7 +36,9 @@ def test_bad_answers_invent_nothing(open_memory: Any, step: str, bad: Any) -> No
     call = ana.ground(tools, ASKED)
     assert GroundedCall.model_validate_json(call.model_dump_json()) == call
     needed = {one.name for one in call.missing}
-    errors = list(Draft202012Validator(tool_spec(BookFlight).schema).iter_errors(call.arguments))
+    errors = list(
+        Draft202012Validator(tool_spec(BookFlight).schema).iter_errors(call.arguments)
+    )
     assert not errors or "destination" in needed
     said = " ".join([*SAID.values(), ASKED])
     for name, where in call.grounding.items():
@@ -44,11 +46,15 @@ def test_bad_answers_invent_nothing(open_memory: Any, step: str, bad: Any) -> No
 
 
 @pytest.mark.parametrize("bad", [{}, ConnectionError("down")])
-def test_an_unusable_answer_is_the_reason_for_what_is_missing(open_memory: Any, bad: Any) -> None:
+def test_an_unusable_answer_is_the_reason_for_what_is_missing(
+    open_memory: Any, bad: Any
+) -> None:
     """Memory may well say it; nobody has looked."""
     call = open_memory(good(ToolFill=bad)).user("ana").ground(BookFlight, ASKED)
     assert call.missing
-    assert {one.reason for one in call.missing} == {"the model's answer could not be used"}
+    assert {one.reason for one in call.missing} == {
+        "the model's answer could not be used"
+    }
 
 
 async def test_every_way_gives_the_same(open_memory: Any) -> None:
@@ -84,7 +90,9 @@ def test_what_a_checkpointer_saves_is_json(open_memory: Any) -> None:
 
 def test_the_last_message_of_a_thread_is_the_request(open_memory: Any) -> None:
     memory = open_memory(good())
-    served = create_grounding_graph(memory).copy(update={"checkpointer": InMemorySaver()})
+    served = create_grounding_graph(memory).copy(
+        update={"checkpointer": InMemorySaver()}
+    )
     config: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
     served.invoke({"messages": [HumanMessage("Hello!")], "tools": [SPEC]}, config)
     done = served.invoke({"messages": [AIMessage("Hi!"), HumanMessage(ASKED)]}, config)
@@ -105,7 +113,9 @@ async def test_nothing_blocks_the_loop(open_memory: Any) -> None:
 
 def test_two_users_do_not_mix(open_memory: Any) -> None:
     memory = open_memory(AnswersBySchema())
-    memory.user("bob").add([{"role": "user", "content": "I fly to Rome."}], session_id="b")
+    memory.user("bob").add(
+        [{"role": "user", "content": "I fly to Rome."}], session_id="b"
+    )
     model = memory._pipelines.model
     create_grounding_graph(memory, tools=BookFlight).invoke(
         {"request": ASKED}, {"configurable": {"user_id": "bob"}}
@@ -163,7 +173,9 @@ def test_bad_requests_are_refused(open_memory: Any, tmp_path: Path) -> None:
 def test_the_nodes_have_the_names_of_the_steps(open_memory: Any) -> None:
     graph = create_grounding_graph(open_memory(AnswersBySchema()))
     steps = ["select_tool", "retrieve_slots", "fill", "verify", "decide"]
-    assert [name for name in graph.get_graph().nodes if not name.startswith("__")] == steps
+    assert [
+        name for name in graph.get_graph().nodes if not name.startswith("__")
+    ] == steps
 
 
 def test_a_model_that_only_talks(open_memory: Any) -> None:
@@ -173,5 +185,7 @@ def test_a_model_that_only_talks(open_memory: Any) -> None:
         .ground(BookFlight, ASKED)
     )
     assert [one.name for one in call.missing] == ["destination"]
-    assert [one.reason for one in call.missing] == ["the model's answer could not be used"]
+    assert [one.reason for one in call.missing] == [
+        "the model's answer could not be used"
+    ]
     assert call.warnings

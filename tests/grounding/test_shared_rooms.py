@@ -33,7 +33,9 @@ def fill(question: str) -> dict[str, Any]:
     return answer({"carrier": "Pelican Freight", "weight": 12}, *rows)
 
 
-@pytest.mark.parametrize(("writer", "is_async"), [("bob", False), ("bob", True), ("ana", False)])
+@pytest.mark.parametrize(
+    ("writer", "is_async"), [("bob", False), ("bob", True), ("ana", False)]
+)
 def test_what_others_wrote_is_offered_with_room_and_author(
     tmp_path: Path, writer: str, is_async: bool
 ) -> None:
@@ -44,12 +46,19 @@ def test_what_others_wrote_is_offered_with_room_and_author(
         return who[1] == "team"
 
     memory = Memory(tmp_path, model=model, embeddings="hash", authorize=allowed)
-    memory.shared("team", as_user=writer).add(said(TEAM, id="m1"), session_id="s", at="2025-01-01")
+    memory.shared("team", as_user=writer).add(
+        said(TEAM, id="m1"), session_id="s", at="2025-01-01"
+    )
     ana: Any = memory.user("ana", shared=["team", "shop"])
-    ana.add(said(OWN, id="m1"), session_id="s", at="2025-01-02")  # the same id in both rooms
+    # the same id in both rooms
+    ana.add(said(OWN, id="m1"), session_id="s", at="2025-01-02")
     asked.clear()
     request = "Ship my parcel as we always do."
-    call = asyncio.run(ana.aground(Ship, request)) if is_async else ana.ground(Ship, request)
+    call = (
+        asyncio.run(ana.aground(Ship, request))
+        if is_async
+        else ana.ground(Ship, request)
+    )
     assert sorted(asked) == [("ana", "shop", "read"), ("ana", "team", "read")]
     assert call.warnings[0].startswith("the shared room 'shop' was left out")
     assert call.arguments["weight"] == 12
@@ -65,7 +74,8 @@ def test_what_others_wrote_is_offered_with_room_and_author(
         trusting = ana.ground(Ship, request, trust=["user", "import"])
         assert trusting.arguments["carrier"] == "Pelican Freight"
     else:
-        assert call.arguments["carrier"] == "Pelican Freight"  # her own words, in that room
+        # her own words, in that room
+        assert call.arguments["carrier"] == "Pelican Freight"
         assert call.grounding["carrier"].rooms == {"team": "ana"}
     alone = memory.user("ana").ground(Ship, request)
     assert "Pelican" not in str(alone)
@@ -104,10 +114,16 @@ def test_a_room_that_fails_is_named_once(
 def test_a_graph_offers_what_its_user_may_read(tmp_path: Path, is_async: bool) -> None:
     model, members = AnswersBySchema(ToolFill=fill), ["ana"]
     options: Any = {"model": model, "embeddings": "hash"}
-    memory = Memory(tmp_path, authorize=lambda u, r, _: u in members and r == "team", **options)
+    memory = Memory(
+        tmp_path, authorize=lambda u, r, _: u in members and r == "team", **options
+    )
     members.append("bob")
-    memory.shared("team", as_user="bob").add(said(TEAM, id="m1"), session_id="s", at="2025-01-01")
-    memory.user("ana").add(said(OWN, id="m2"), session_id="s", metadata={"project": "zeus"})
+    memory.shared("team", as_user="bob").add(
+        said(TEAM, id="m1"), session_id="s", at="2025-01-01"
+    )
+    memory.user("ana").add(
+        said(OWN, id="m2"), session_id="s", metadata={"project": "zeus"}
+    )
     asked: Any = {"request": "Ship my parcel as we always do."}
     config: Any = {"configurable": {"user_id": "ana"}}
 

@@ -94,7 +94,9 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     let_go(opened)
 
 
-def agent(memory: Memory, args: dict[str, Any], name: str = "book_flight", **options: Any) -> Any:
+def agent(
+    memory: Memory, args: dict[str, Any], name: str = "book_flight", **options: Any
+) -> Any:
     call = AIMessage("", tool_calls=[{"name": name, "args": args, "id": "c1"}])
     model = ScriptedChatModel(script=[call, "Done."])
     options = {"ground_tools": [book_flight], "extraction": "manual", **options}
@@ -118,7 +120,9 @@ def tool_answer(done: Any) -> ToolMessage:
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 async def test_what_the_agent_left_out_is_filled(memory: Memory, way: str) -> None:
     made = agent(memory, {"destination": "Łódź (Poland)"})
-    done = made.invoke(ask(), ANA) if way == "invoke" else await made.ainvoke(ask(), ANA)
+    done = (
+        made.invoke(ask(), ANA) if way == "invoke" else await made.ainvoke(ask(), ANA)
+    )
     assert RAN == [{"destination": "Łódź (Poland)", "seat": "aisle", "bags": 1}]
     assert tool_answer(done).content == "Booked."
 
@@ -126,7 +130,9 @@ async def test_what_the_agent_left_out_is_filled(memory: Memory, way: str) -> No
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 async def test_a_contradiction_is_flagged(memory: Memory, way: str) -> None:
     made = agent(memory, {"destination": "Łódź (Poland)", "seat": "window"})
-    done = made.invoke(ask(), ANA) if way == "invoke" else await made.ainvoke(ask(), ANA)
+    done = (
+        made.invoke(ask(), ANA) if way == "invoke" else await made.ainvoke(ask(), ANA)
+    )
     assert RAN[0]["seat"] == "window"
     answer = str(tool_answer(done).content)
     assert answer.startswith("Booked.\nNote from memory:")
@@ -135,21 +141,26 @@ async def test_a_contradiction_is_flagged(memory: Memory, way: str) -> None:
 
 def test_what_the_user_asks_for_now_is_no_contradiction(memory: Memory) -> None:
     made = agent(memory, {"destination": "Łódź (Poland)", "seat": "window"})
-    done = made.invoke(ask("Book the flight, a window seat this time. I always usual"), ANA)
+    done = made.invoke(
+        ask("Book the flight, a window seat this time. I always usual"), ANA
+    )
     assert tool_answer(done).content == "Booked."
 
 
 def test_the_note_is_not_stored_as_what_the_tool_said(memory: Memory) -> None:
     made = agent(memory, {"destination": "Łódź (Poland)", "seat": "window"})
     made.invoke(ask(), ANA)
-    made.invoke(ask("And what is the gate?"), ANA)  # the whole conversation is sent again
+    # the whole conversation is sent again
+    made.invoke(ask("And what is the gate?"), ANA)
     stored = [message["content"] for message in memory.user("ana").export()]
     assert not [text for text in stored if "Note from memory" in text]
     assert stored.count("Booked.") == 1
 
 
 def test_only_the_note_itself_is_cut() -> None:
-    noted = with_notes(ToolMessage("Booked.\nNote from memory:\nnone", tool_call_id="c"), ["a"])
+    noted = with_notes(
+        ToolMessage("Booked.\nNote from memory:\nnone", tool_call_id="c"), ["a"]
+    )
     (kept,) = worth_keeping([noted])
     assert kept.content == "Booked.\nNote from memory:\nnone"
     (said,) = worth_keeping([HumanMessage(str(noted.content))])
@@ -160,17 +171,26 @@ def test_only_the_note_itself_is_cut() -> None:
     ("resume", "ran"),
     [
         (True, [{"destination": "Łódź (Poland)", "seat": "window", "bags": 1}]),
-        ({"seat": "aisle"}, [{"destination": "Łódź (Poland)", "seat": "aisle", "bags": 1}]),
+        (
+            {"seat": "aisle"},
+            [{"destination": "Łódź (Poland)", "seat": "aisle", "bags": 1}],
+        ),
         (False, []),
     ],
 )
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-async def test_a_human_may_decide(memory: Memory, way: str, resume: Any, ran: Any) -> None:
+async def test_a_human_may_decide(
+    memory: Memory, way: str, resume: Any, ran: Any
+) -> None:
     args = {"destination": "Łódź (Poland)", "seat": "window"}
     made = agent(memory, args, on_contradiction="interrupt")
 
     async def run(given: Any) -> Any:
-        return made.invoke(given, ANA) if way == "invoke" else await made.ainvoke(given, ANA)
+        return (
+            made.invoke(given, ANA)
+            if way == "invoke"
+            else await made.ainvoke(given, ANA)
+        )
 
     stopped = await run(ask())
     (question,) = stopped["__interrupt__"]
@@ -197,10 +217,16 @@ async def test_a_refused_call_stays_refused_whatever_the_model_says_next(
         return fill(prompt) if len(asked) == 1 else then
 
     monkeypatch.setitem(FILL, "fill", differently)
-    made = agent(memory, {"destination": "X", "seat": "window"}, on_contradiction="interrupt")
+    made = agent(
+        memory, {"destination": "X", "seat": "window"}, on_contradiction="interrupt"
+    )
 
     async def run(given: Any) -> Any:
-        return made.invoke(given, ANA) if way == "invoke" else await made.ainvoke(given, ANA)
+        return (
+            made.invoke(given, ANA)
+            if way == "invoke"
+            else await made.ainvoke(given, ANA)
+        )
 
     await run(ask())
     done = await run(Command(resume=False))
@@ -236,7 +262,10 @@ def test_parts_of_an_object_that_the_agent_left_out(
 ) -> None:
     def parts(prompt: str) -> Any:
         email = "mira+air@example.org"
-        cited = taken(prompt, "guest.name", "Łódź", "m3"), taken(prompt, "guest.email", email, "m4")
+        cited = (
+            taken(prompt, "guest.name", "Łódź", "m3"),
+            taken(prompt, "guest.email", email, "m4"),
+        )
         return answer({"guest": {"name": "Łódź", "email": email}}, *cited)
 
     monkeypatch.setitem(FILL, "fill", parts)
@@ -249,7 +278,9 @@ def test_parts_of_an_object_that_the_agent_left_out(
     "answer",
     [
         ToolMessage([{"type": "text", "text": "Booked."}], tool_call_id="c"),
-        Command(update={"messages": [ToolMessage("Booked.", tool_call_id="c")], "seat": 1}),
+        Command(
+            update={"messages": [ToolMessage("Booked.", tool_call_id="c")], "seat": 1}
+        ),
     ],
 )
 def test_any_answer_of_a_tool_is_told_the_note(answer: Any) -> None:
@@ -306,7 +337,11 @@ def test_events_say_what_was_done(memory: Memory) -> None:
     made = agent(memory, {"destination": "Łódź (Poland)"})
     events = list(made.stream(ask(), ANA, stream_mode="custom"))
     (one,) = [event for event in events if event["event"] == "memory_tool_call"]
-    assert (one["tool"], one["added"], one["contradictions"]) == ("book_flight", ["seat"], [])
+    assert (one["tool"], one["added"], one["contradictions"]) == (
+        "book_flight",
+        ["seat"],
+        [],
+    )
 
 
 def test_options_are_checked(memory: Memory, tmp_path: Path) -> None:
@@ -325,7 +360,9 @@ def test_options_are_checked(memory: Memory, tmp_path: Path) -> None:
 
 def asking_tool() -> Any:
     @tool("book_flight")
-    def asks_before_booking(destination: str, seat: str | None = None, bags: int = 1) -> str:
+    def asks_before_booking(
+        destination: str, seat: str | None = None, bags: int = 1
+    ) -> str:
         """Book a flight."""
         if interrupt({"seat": seat}):
             RAN.append({"destination": destination, "seat": seat, "bags": bags})
@@ -356,7 +393,11 @@ async def test_what_a_human_has_agreed_to_in_the_tool_is_what_runs(
     )
 
     async def run(given: Any) -> Any:
-        return made.invoke(given, ANA) if way == "invoke" else await made.ainvoke(given, ANA)
+        return (
+            made.invoke(given, ANA)
+            if way == "invoke"
+            else await made.ainvoke(given, ANA)
+        )
 
     (question,) = (await run(ask()))["__interrupt__"]
     assert question.value == {"seat": "aisle"}
@@ -370,9 +411,15 @@ def test_no_stream_shows_what_memory_knows_beyond_the_question(
 ) -> None:
     args = {"destination": "Łódź (Poland)", "seat": seat}
     made = agent(memory, args, on_contradiction="interrupt")
-    seen = list(made.stream(ask(), ANA, stream_mode=["updates", "values", "messages", "custom"]))
+    seen = list(
+        made.stream(ask(), ANA, stream_mode=["updates", "values", "messages", "custom"])
+    )
     assert RAN[0]["seat"] == "aisle"
-    looked = [chunk for kind, chunk in seen if kind == "updates" and "memory_grounding" in chunk]
+    looked = [
+        chunk
+        for kind, chunk in seen
+        if kind == "updates" and "memory_grounding" in chunk
+    ]
     assert looked == [{"memory_grounding": None}]
 
 

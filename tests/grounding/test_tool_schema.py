@@ -69,8 +69,16 @@ def test_references_are_resolved() -> None:
         "name": "ship",
         "parameters": {
             "type": "object",
-            "$defs": {"place": {"type": "object", "properties": {"street": {"type": "string"}}}},
-            "properties": {"to": {"$ref": "#/$defs/place"}, "back": {"$ref": "#/$defs/place"}},
+            "$defs": {
+                "place": {
+                    "type": "object",
+                    "properties": {"street": {"type": "string"}},
+                }
+            },
+            "properties": {
+                "to": {"$ref": "#/$defs/place"},
+                "back": {"$ref": "#/$defs/place"},
+            },
             "required": ["to"],
         },
     }
@@ -112,8 +120,17 @@ def test_slots_know_types_choices_and_defaults() -> None:
         {"type": "object", "properties": {}},
         {"name": " ", "parameters": {}},
         {"name": "x", "parameters": {"type": "array", "items": {}}},
-        {"name": "x", "parameters": {"type": "object", "properties": {"a": {"type": "strng"}}}},
-        {"name": "x", "parameters": {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}}},
+        {
+            "name": "x",
+            "parameters": {"type": "object", "properties": {"a": {"type": "strng"}}},
+        },
+        {
+            "name": "x",
+            "parameters": {
+                "type": "object",
+                "properties": {"a": {"$ref": "#/nowhere"}},
+            },
+        },
         int,
     ],
 )

@@ -54,7 +54,9 @@ def test_formats_are_checked() -> None:
 
 def test_amounts_are_multiples_by_their_digits() -> None:
     price = slot({"type": "number", "multipleOf": 0.01})
-    assert [problem(value, price.schema) for value in (19.99, 0.29, 1e300, 7)] == [None] * 4
+    assert [problem(value, price.schema) for value in (19.99, 0.29, 1e300, 7)] == [
+        None
+    ] * 4
     assert problem(19.999, price.schema)
 
 
@@ -74,20 +76,33 @@ def test_amounts_are_multiples_by_their_digits() -> None:
         ({}, 3.5, 3.5),
     ],
 )
-def test_a_value_gets_the_json_type_of_its_slot(schema: Any, given: Any, value: Any) -> None:
+def test_a_value_gets_the_json_type_of_its_slot(
+    schema: Any, given: Any, value: Any
+) -> None:
     found = converted(given, slot(schema))
     assert (found, type(found)) == (value, type(value))
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[1]", "7", "{", '{"a": NaN}', '{"a": "\\ud800"}', '{"a": 1e999}', '{"a":' * 500 + "1"],
+    [
+        "",
+        "[1]",
+        "7",
+        "{",
+        '{"a": NaN}',
+        '{"a": "\\ud800"}',
+        '{"a": 1e999}',
+        '{"a":' * 500 + "1",
+    ],
 )
 def test_what_is_no_object_of_json_is_no_arguments(text: str) -> None:
     assert read_arguments(text) is None
 
 
-def found_in(value: Any, schema: dict[str, Any]) -> dict[str, tuple[Any, tuple[str, ...]]]:
+def found_in(
+    value: Any, schema: dict[str, Any]
+) -> dict[str, tuple[Any, tuple[str, ...]]]:
     return {one.slot.name: (one.slot.types, one.free) for one in leaves(value, schema)}
 
 
@@ -134,7 +149,11 @@ def test_every_single_value_has_its_schema() -> None:
             "nb",
             ["nb", "Norwegian"],
         ),
-        ({"enum": ["A", "B"], "description": "A: by air; B - by boat"}, "B", ["B", "by boat"]),
+        (
+            {"enum": ["A", "B"], "description": "A: by air; B - by boat"},
+            "B",
+            ["B", "by boat"],
+        ),
         (
             {"oneOf": [{"const": 1, "title": "one"}, {"const": "x", "title": "Ex"}]},
             "x",
@@ -151,7 +170,13 @@ def test_a_choice_has_the_names_that_the_schema_gives_it(
 
 @pytest.mark.parametrize(
     ("words", "found"),
-    [("1", None), ("no", None), ("12 bags", "12 bags"), ("i KNOW", "I know"), ("北京", "北京")],
+    [
+        ("1", None),
+        ("no", None),
+        ("12 bags", "12 bags"),
+        ("i KNOW", "I know"),
+        ("北京", "北京"),
+    ],
 )
 def test_words_are_quoted_whole(words: str, found: str | None) -> None:
     assert quoted_in(words, "I know I have 12 bags in 去北京吧.") == found
@@ -199,7 +224,9 @@ def test_a_part_is_no_quote(words: str, text: str) -> None:
         ("Ana's seat", "it is Ana’s seat", "Ana’s seat"),
     ],
 )
-def test_whole_words_of_any_script_are_quoted(words: str, text: str, found: str) -> None:
+def test_whole_words_of_any_script_are_quoted(
+    words: str, text: str, found: str
+) -> None:
     assert quoted_in(words, text) == found
 
 
@@ -237,5 +264,7 @@ def test_what_the_runtime_injects_is_no_argument() -> None:
         ("Monday", "Mondays", False),
     ],
 )
-def test_a_choice_is_named_however_it_is_split(words: str, choice: str, says_it: bool) -> None:
+def test_a_choice_is_named_however_it_is_split(
+    words: str, choice: str, says_it: bool
+) -> None:
     assert _names(choice, [Quoted(words, words, None)]) is says_it

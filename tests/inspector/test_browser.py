@@ -69,7 +69,9 @@ def _loopback() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def browser(site: object) -> Iterator[Any]:
     with playwright_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        chromium = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=ARGUMENTS
+        )
         yield chromium
         chromium.close()
 
@@ -128,7 +130,9 @@ def places(memory: Memory) -> list[str]:
 
 
 # All rules hold in both themes and widths in the gate; the other two pairs in `make stress`.
-@pytest.mark.parametrize("looks", [LOOKS[::2], pytest.param(LOOKS, marks=pytest.mark.stress)])
+@pytest.mark.parametrize(
+    "looks", [LOOKS[::2], pytest.param(LOOKS, marks=pytest.mark.stress)]
+)
 def test_no_page_breaks_a_rule_of_accessibility(
     site: tuple[Memory, str], watched: Watched, looks: list[Any]
 ) -> None:
@@ -141,14 +145,17 @@ def test_no_page_breaks_a_rule_of_accessibility(
             page.emulate_media(color_scheme=theme)
             found = page.evaluate("(options) => axe.run(document, options)", options)
             told = [
-                (one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]
+                (one["id"], [node["html"] for node in one["nodes"]])
+                for one in found["violations"]
             ]
             assert told == [], (place, theme, size)
             wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert wide <= 0, f"{place} is {wide} pixels too wide"
 
 
-def test_the_token_is_neither_in_the_address_nor_in_the_history(watched: Watched) -> None:
+def test_the_token_is_neither_in_the_address_nor_in_the_history(
+    watched: Watched,
+) -> None:
     page = watched.page
     assert page.url == watched.address
     page.go_back()
@@ -194,7 +201,9 @@ def test_hostile_texts_stay_texts(watched: Watched) -> None:
     assert "שלום" in watched.open("message", id="rtl").inner_text("blockquote.said")
 
 
-def test_the_lines_and_the_theme_are_drawn(watched: Watched, site: tuple[Memory, str]) -> None:
+def test_the_lines_and_the_theme_are_drawn(
+    watched: Watched, site: tuple[Memory, str]
+) -> None:
     page = watched.open("layers", record=record_of(site[0], BERLIN))
     assert page.locator(".lines-between path").count() >= 2
     ground = "getComputedStyle(document.body).backgroundColor"
@@ -206,7 +215,9 @@ def test_the_lines_and_the_theme_are_drawn(watched: Watched, site: tuple[Memory,
     assert page.evaluate(ground) == dark
 
 
-def test_correct_undo_and_forget_round_trips(browser: Any, tmp_path: Path, site: object) -> None:
+def test_correct_undo_and_forget_round_trips(
+    browser: Any, tmp_path: Path, site: object
+) -> None:
     with filled(tmp_path / "own") as memory, served(memory) as address:
         watched = Watched(browser, address)
         ana = memory.user(ANA)

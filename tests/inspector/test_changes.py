@@ -52,7 +52,9 @@ def test_what_a_message_caused_is_undone(own: Memory, editor: TestClient) -> Non
     assert own.user(ANA).get_records(porto)[0].status == "active"
 
 
-@pytest.mark.parametrize("named", [{"message": "b"}, {"session": "new"}, {"record": BERLIN}])
+@pytest.mark.parametrize(
+    "named", [{"message": "b"}, {"session": "new"}, {"record": BERLIN}]
+)
 def test_the_cascade_is_shown_before_and_is_what_happens(
     own: Memory, editor: TestClient, named: dict[str, str]
 ) -> None:
@@ -88,4 +90,7 @@ def test_what_was_forgotten_is_counted_between_two_dates(own: Memory) -> None:
     found = ana.compare("2026-01-01", "2100-01-01")
     assert (found.forgotten_messages, found.forgotten_records) == (1, 1)
     told = words(page(client(own), "compare", first="2026-01-01", second="2100-01-01"))
-    assert "1 messages and 1 records that were stored in between have been forgotten" in told
+    assert (
+        "1 messages and 1 records that were stored in between have been forgotten"
+        in told
+    )

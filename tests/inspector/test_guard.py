@@ -28,7 +28,9 @@ def small(memory: Memory) -> Memory:
     return memory
 
 
-@pytest.mark.parametrize("place", ["/", "/static/inspector.css", "/nowhere", "/person?user=nobody"])
+@pytest.mark.parametrize(
+    "place", ["/", "/static/inspector.css", "/nowhere", "/person?user=nobody"]
+)
 def test_every_answer_has_its_safety_headers(small: Memory, place: str) -> None:
     headers = client(small).get(place).headers
     assert headers["content-security-policy"] == CSP
@@ -37,15 +39,24 @@ def test_every_answer_has_its_safety_headers(small: Memory, place: str) -> None:
     assert headers["cache-control"] == "no-store"
 
 
-def test_a_mounted_inspector_answers_without_a_token_and_its_links_work(small: Memory) -> None:
+def test_a_mounted_inspector_answers_without_a_token_and_its_links_work(
+    small: Memory,
+) -> None:
     app = Starlette(routes=[Mount("/deep/memory", create_inspector(small))])
     visitor = TestClient(app, base_url="http://localhost:8123")
     page = visitor.get("/deep/memory/")
     assert page.status_code == 200
-    links = [link for link in re.findall(r'(?:href|src)="([^"]*)"', page.text) if link[0] != "#"]
+    links = [
+        link
+        for link in re.findall(r'(?:href|src)="([^"]*)"', page.text)
+        if link[0] != "#"
+    ]
     assert len(links) > 4
     for link in links:
-        assert visitor.get(str(page.url.join(link.replace("&amp;", "&")))).status_code == 200, link
+        assert (
+            visitor.get(str(page.url.join(link.replace("&amp;", "&")))).status_code
+            == 200
+        ), link
     assert "Path=/deep/memory;" in page.headers["set-cookie"]
 
 
@@ -60,7 +71,10 @@ def test_a_foreign_host_is_refused(small: Memory, host: str) -> None:
 
 def test_a_mounting_application_names_its_hosts(small: Memory) -> None:
     app = create_inspector(small, hosts=["intranet.example"])
-    assert TestClient(app, base_url="https://Intranet.example:8443").get("/").status_code == 200
+    assert (
+        TestClient(app, base_url="https://Intranet.example:8443").get("/").status_code
+        == 200
+    )
     assert TestClient(app, base_url="http://127.0.0.1").get("/").status_code == 400
 
 
@@ -85,10 +99,18 @@ def test_a_change_from_another_origin_is_refused(
     visitor = client(small, allow_changes=True)
     record = small.user(ANA).remember("Ana has a dog.").record_id
     csrf = _csrf(visitor.get("/").text, visitor, record)
-    form = {"csrf": csrf, "action": "correct", "user": ANA, "record": record, "text": "A cat."}
+    form = {
+        "csrf": csrf,
+        "action": "correct",
+        "user": ANA,
+        "record": record,
+        "text": "A cat.",
+    }
     answer = visitor.post("/change", data=form, headers=headers)
     assert answer.status_code == status
-    assert (small.user(ANA).get_records(record)[0].status == "active") == (status != 200)
+    assert (small.user(ANA).get_records(record)[0].status == "active") == (
+        status != 200
+    )
 
 
 def _csrf(_: str, visitor: TestClient, record: str) -> str:
@@ -97,29 +119,49 @@ def _csrf(_: str, visitor: TestClient, record: str) -> str:
 
 
 @pytest.mark.parametrize("wrong", ["", "0" * 64, "ä", "of another visitor"])
-def test_a_change_needs_the_csrf_token_of_its_visitor(small: Memory, wrong: str) -> None:
+def test_a_change_needs_the_csrf_token_of_its_visitor(
+    small: Memory, wrong: str
+) -> None:
     app = create_inspector(small, allow_changes=True)
     mine, other = (TestClient(app, base_url="http://127.0.0.1") for _ in range(2))
     record = small.user(ANA).remember("Ana has a dog.").record_id
-    form = {"action": "correct", "user": ANA, "record": record, "text": "Ana has a cat."}
+    form = {
+        "action": "correct",
+        "user": ANA,
+        "record": record,
+        "text": "Ana has a cat.",
+    }
     mine.get("/")
     given = _csrf("", other, record) if wrong == "of another visitor" else wrong
     answer = mine.post("/change", data={**form, "csrf": given})
     assert answer.status_code == 403
     assert "reload the page" in answer.text
     assert small.user(ANA).get_records(record)[0].status == "active"
-    assert other.post("/change", data=form | {"csrf": _csrf("", other, record)}).status_code == 200
+    assert (
+        other.post(
+            "/change", data=form | {"csrf": _csrf("", other, record)}
+        ).status_code
+        == 200
+    )
 
 
 @pytest.mark.parametrize("action", ["correct", "undo", "forget", "confirm"])
-def test_changes_are_refused_where_they_were_not_allowed(small: Memory, action: str) -> None:
+def test_changes_are_refused_where_they_were_not_allowed(
+    small: Memory, action: str
+) -> None:
     visitor = client(small)
     record = small.user(ANA).remember("Ana has a dog.").record_id
     visitor.get("/")
     (cookie,) = visitor.cookies.jar
     # the page shows no form; with the right token the change is refused all the same
     csrf = visitor.app._sign(f"form {cookie.value}")
-    form = {"csrf": csrf, "action": action, "user": ANA, "record": record, "text": "A cat."}
+    form = {
+        "csrf": csrf,
+        "action": action,
+        "user": ANA,
+        "record": record,
+        "text": "A cat.",
+    }
     answer = visitor.post("/change", data=form)
     assert answer.status_code == 403
     assert "--allow-changes" in answer.text
@@ -128,9 +170,17 @@ def test_changes_are_refused_where_they_were_not_allowed(small: Memory, action: 
     assert 'action="change"' not in page
 
 
-def test_the_token_is_exchanged_for_a_cookie_and_leaves_the_address(small: Memory) -> None:
+def test_the_token_is_exchanged_for_a_cookie_and_leaves_the_address(
+    small: Memory,
+) -> None:
     visitor = client(small, token="s3cret")
-    for place in ("/", "/static/inspector.css", "/?token=wrong", "/?token=", f"/text?user={ANA}"):
+    for place in (
+        "/",
+        "/static/inspector.css",
+        "/?token=wrong",
+        "/?token=",
+        f"/text?user={ANA}",
+    ):
         assert visitor.get(place, follow_redirects=False).status_code == 403
     assert not visitor.cookies
     first = visitor.get("/?token=s3cret", follow_redirects=False)
@@ -154,12 +204,15 @@ def test_the_token_is_exchanged_for_a_cookie_and_leaves_the_address(small: Memor
 def test_a_secure_site_gets_a_secure_cookie(small: Memory) -> None:
     app = create_inspector(small)
     assert (
-        "; Secure" in TestClient(app, base_url="https://localhost").get("/").headers["set-cookie"]
+        "; Secure"
+        in TestClient(app, base_url="https://localhost").get("/").headers["set-cookie"]
     )
 
 
 def test_too_long_a_form_is_refused(small: Memory) -> None:
-    answer = client(small, allow_changes=True).post("/change", data={"text": "x" * 300_000})
+    answer = client(small, allow_changes=True).post(
+        "/change", data={"text": "x" * 300_000}
+    )
     assert answer.status_code == 400
 
 

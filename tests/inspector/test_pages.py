@@ -17,7 +17,16 @@ from langmem_graph.storage.record_writes import add_link
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import let_go
 from tests.support import goals
-from tests.support.inspected import ANA, BERLIN, DAYS, HOSTILE, PORTO, client, filled, record_of
+from tests.support.inspected import (
+    ANA,
+    BERLIN,
+    DAYS,
+    HOSTILE,
+    PORTO,
+    client,
+    filled,
+    record_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +55,17 @@ def links(html: str) -> list[str]:
     return [unescape(link) for link in re.findall(r'href="([^"]*)"', html)]
 
 
-def test_people_are_listed_with_sizes_due_work_and_cost(seen: Memory, visitor: TestClient) -> None:
+def test_people_are_listed_with_sizes_due_work_and_cost(
+    seen: Memory, visitor: TestClient
+) -> None:
     told = words(visitor.get("/").text)
     held = seen.user(ANA).overview()
     assert held in seen.users()
     assert held.to_read == 5
     cost = seen.user(ANA).usage()
-    assert re.search(rf"{re.escape(ANA)} 8 3 9 5 0 \d+ \w+ {cost.calls} {cost.tokens}", told)
+    assert re.search(
+        rf"{re.escape(ANA)} 8 3 9 5 0 \d+ \w+ {cost.calls} {cost.tokens}", told
+    )
 
 
 def test_without_a_model_nothing_is_said_to_wait_for_one(tmp_path: Path) -> None:
@@ -64,16 +77,22 @@ def test_without_a_model_nothing_is_said_to_wait_for_one(tmp_path: Path) -> None
         assert "to read – no model so far: nothing is read to embed" in told
 
 
-def test_a_conversation_shows_what_was_made_of_each_message(visitor: TestClient) -> None:
+def test_a_conversation_shows_what_was_made_of_each_message(
+    visitor: TestClient,
+) -> None:
     told = words(page(visitor, "conversation", session="new"))
     assert "I moved to Berlin last week." in told
     assert BERLIN in told
     assert "replaces" in told
     assert "I moved to Berlin” " not in told  # quotes are marked up, not typed
-    assert "not read yet" in words(page(visitor, "conversation", session="<b>hostile</b>"))
+    assert "not read yet" in words(
+        page(visitor, "conversation", session="<b>hostile</b>")
+    )
 
 
-def test_four_columns_follow_what_is_selected(seen: Memory, visitor: TestClient) -> None:
+def test_four_columns_follow_what_is_selected(
+    seen: Memory, visitor: TestClient
+) -> None:
     everything = page(visitor, "layers")
     assert "Lives in Berlin." in words(everything)
     assert "Home" in words(everything)
@@ -90,18 +109,24 @@ def test_four_columns_follow_what_is_selected(seen: Memory, visitor: TestClient)
     assert BERLIN not in of_message
 
 
-def test_records_as_of_a_date_are_those_of_the_api(seen: Memory, visitor: TestClient) -> None:
+def test_records_as_of_a_date_are_those_of_the_api(
+    seen: Memory, visitor: TestClient
+) -> None:
     for at in ("2026-01-15", "2026-02-15"):
         held = {row["text"] for row in seen.user(ANA).export_records(as_of=at)}
         told = page(visitor, "layers", as_of=at)
         shown = re.findall(r'data-key="r\d+".*?<bdi>(.*?)</bdi>', told, re.DOTALL)
         assert {unescape(text) for text in shown} == held
-    chain = words(page(visitor, "record", id=record_of(seen, BERLIN), as_of="2026-01-15"))
+    chain = words(
+        page(visitor, "record", id=record_of(seen, BERLIN), as_of="2026-01-15")
+    )
     assert f"{PORTO} superseded until 2026-02-01 held on 2026-01-15" in chain
     assert f"{BERLIN} active did not hold then" in chain
 
 
-def test_a_record_shows_its_sources_chain_and_history(seen: Memory, visitor: TestClient) -> None:
+def test_a_record_shows_its_sources_chain_and_history(
+    seen: Memory, visitor: TestClient
+) -> None:
     html = page(visitor, "record", id=record_of(seen, PORTO))
     told = words(html)
     assert "I live in Porto." in told
@@ -109,10 +134,14 @@ def test_a_record_shows_its_sources_chain_and_history(seen: Memory, visitor: Tes
     assert "I moved to Berlin" in told
     history = seen.user(ANA).history(record_of(seen, PORTO))
     assert len(re.findall(r"<tr><td>", html)) == len(history)
-    assert f"record?user={rendering.urlencode({'u': ANA})[2:]}&id=" in "".join(links(html))
+    assert f"record?user={rendering.urlencode({'u': ANA})[2:]}&id=" in "".join(
+        links(html)
+    )
 
 
-def test_from_a_recalled_quote_one_click_leads_on(seen: Memory, visitor: TestClient) -> None:
+def test_from_a_recalled_quote_one_click_leads_on(
+    seen: Memory, visitor: TestClient
+) -> None:
     html = page(visitor, "ask", q="Where in Berlin do I live?")
     record = record_of(seen, BERLIN)
     for target in (
@@ -128,11 +157,15 @@ def test_from_a_recalled_quote_one_click_leads_on(seen: Memory, visitor: TestCli
     assert rendering.link("message", user=ANA, id="b") in links(context)
 
 
-def test_signals_and_near_misses_are_those_of_the_search(seen: Memory, visitor: TestClient) -> None:
+def test_signals_and_near_misses_are_those_of_the_search(
+    seen: Memory, visitor: TestClient
+) -> None:
     html = page(visitor, "ask", q="cat")
     hits = seen.user(ANA).search_conversation("cat", 10, explain=True)
     first = re.search(r'<table class="bars">.*?</table>', html, re.DOTALL)[0]
-    shown = dict(re.findall(r'row">(.*?)</th>.*?<td class="n">(.*?)</td>', first, re.DOTALL))
+    shown = dict(
+        re.findall(r'row">(.*?)</th>.*?<td class="n">(.*?)</td>', first, re.DOTALL)
+    )
     assert shown["dense"] == f"{hits[0].signals['dense']:.2f}"
     assert f"score {hits[0].score:.2f}" in words(first)
     assert words(html).count("near miss:") == sum(bool(hit.missed) for hit in hits)
@@ -168,8 +201,12 @@ def test_what_speaks_against_an_act_stands_beside_it(visitor: TestClient) -> Non
     assert "What speaks against it Ana has moved." in shown
 
 
-def test_the_schedule_is_an_agenda_with_clashes(seen: Memory, visitor: TestClient) -> None:
-    told = words(visitor.get(f"/schedule?{rendering.urlencode({'user': ANA})}&{DAYS}").text)
+def test_the_schedule_is_an_agenda_with_clashes(
+    seen: Memory, visitor: TestClient
+) -> None:
+    told = words(
+        visitor.get(f"/schedule?{rendering.urlencode({'user': ANA})}&{DAYS}").text
+    )
     dentist = "2026-03-05 10:00–11:00 Ana sees the dentist."
     assert dentist in told
     assert "at the same time: Ana has the cat vaccinated." in told
@@ -184,7 +221,9 @@ def test_two_dates_stand_side_by_side(seen: Memory, visitor: TestClient) -> None
     ended, added = told.split("Added by")
     assert PORTO in ended
     assert BERLIN in added
-    sides = [seen.user(ANA).export_records(as_of=at) for at in ("2026-01-15", "2026-02-15")]
+    sides = [
+        seen.user(ANA).export_records(as_of=at) for at in ("2026-01-15", "2026-02-15")
+    ]
     before, after = ({row["record_id"] for row in rows} for rows in sides)
     found = seen.user(ANA).compare("2026-01-15", "2026-02-15")
     assert {one.record_id for one in found.added} == after - before
@@ -193,7 +232,9 @@ def test_two_dates_stand_side_by_side(seen: Memory, visitor: TestClient) -> None
     page(visitor, "compare", 400, first="2026-02-15", second="2026-01-15")
 
 
-def test_calls_show_cost_and_what_was_refused(seen: Memory, visitor: TestClient) -> None:
+def test_calls_show_cost_and_what_was_refused(
+    seen: Memory, visitor: TestClient
+) -> None:
     told = words(page(visitor, "calls", doctor="1"))
     calls = seen.user(ANA).calls()
     refused = [why for call in calls for why in call.refused]
@@ -212,12 +253,25 @@ def test_what_is_near_a_record_is_drawn(memory: Memory) -> None:
     ]
     ana.add_records(rows)
     assert "No edge leads from here." in words(page(client(memory), "graph", id="r0"))
-    with memory._services.room(ana.id) as room, room.database.write_transaction() as connection:
+    with (
+        memory._services.room(ana.id) as room,
+        room.database.write_transaction() as connection,
+    ):
         graph_neighbours.link_semantically(
             connection, 1, [(n, 1 / n) for n in range(2, 41)], "test"
         )
-        graph_neighbours.link_semantically(connection, 2, [(n, 0.5) for n in range(41, 91)], "test")
-        add_link(connection, 1, 3, graph_neighbours.CAUSAL, weight=0.7, scorer="", origin="test")
+        graph_neighbours.link_semantically(
+            connection, 2, [(n, 0.5) for n in range(41, 91)], "test"
+        )
+        add_link(
+            connection,
+            1,
+            3,
+            graph_neighbours.CAUSAL,
+            weight=0.7,
+            scorer="",
+            origin="test",
+        )
     around = ana.neighbours("r0")
     assert len(around.records) == 60
     assert [one.record_id for one in around.records[:3]] == [
@@ -234,7 +288,9 @@ def test_what_is_near_a_record_is_drawn(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_are_shown_as_text(seen: Memory, visitor: TestClient, name: str) -> None:
+def test_hostile_texts_are_shown_as_text(
+    seen: Memory, visitor: TestClient, name: str
+) -> None:
     text = HOSTILE[name]
     own = {"user": ANA, "id": name}
     record = record_of(seen, text)
@@ -262,7 +318,9 @@ def test_hostile_texts_are_shown_as_text(seen: Memory, visitor: TestClient, name
     assert plain.text == text
 
 
-def test_every_link_of_every_page_leads_somewhere(seen: Memory, visitor: TestClient) -> None:
+def test_every_link_of_every_page_leads_somewhere(
+    seen: Memory, visitor: TestClient
+) -> None:
     places, todo = set[str](), ["./"]
     while todo:
         place = todo.pop()
@@ -290,7 +348,9 @@ def test_every_link_of_every_page_leads_somewhere(seen: Memory, visitor: TestCli
         (f"person?user={{}}&start={'9' * 5_000}", 200),
     ],
 )
-def test_what_is_not_there_is_said_so(visitor: TestClient, place: str, status: int) -> None:
+def test_what_is_not_there_is_said_so(
+    visitor: TestClient, place: str, status: int
+) -> None:
     answer = visitor.get("/" + place.format(rendering.urlencode({"u": ANA})[2:]))
     assert answer.status_code == status
     assert "Traceback" not in answer.text
@@ -303,7 +363,9 @@ def test_nothing_was_created_for_a_user_who_was_only_looked_for(seen: Memory) ->
 
 def test_a_very_long_text_is_cut_with_a_link_to_the_whole(memory: Memory) -> None:
     text = "word " * 200_000
-    memory.user(ANA).add([{"role": "user", "content": text, "id": "long"}], session_id="s")
+    memory.user(ANA).add(
+        [{"role": "user", "content": text, "id": "long"}], session_id="s"
+    )
     visitor = client(memory)
     html = page(visitor, "conversation", session="s")
     assert len(html) < 20_000
@@ -313,7 +375,9 @@ def test_a_very_long_text_is_cut_with_a_link_to_the_whole(memory: Memory) -> Non
 
 
 def test_long_conversations_come_in_pages(memory: Memory) -> None:
-    told = [{"role": "user", "content": f"number {n}.", "id": str(n)} for n in range(120)]
+    told = [
+        {"role": "user", "content": f"number {n}.", "id": str(n)} for n in range(120)
+    ]
     memory.user(ANA).add(told, session_id="s")
     place = rendering.link("conversation", user=ANA, session="s")
     shown = "".join(pages_of(client(memory), place))

@@ -24,12 +24,17 @@ OF_ROOM = ("person", "layers", "schedule", "compare", "calls")
 
 def tell(memory: Memory) -> None:
     team = memory.shared(ROOM, as_user=BOB)
-    rows = [{"role": "user", "content": text, "id": name} for name, text in HOSTILE.items()]
+    rows = [
+        {"role": "user", "content": text, "id": name} for name, text in HOSTILE.items()
+    ]
     rows.append({"role": "user", "content": FRIDAY, "id": "m", "name": "B."})
     team.add(rows, session_id="<b>hostile</b>", at="2026-01-02")
     own = {"text": FRIDAY, "source_message_ids": ["m"], "record_id": "r"}
     timed = {"facet": "schedule", "kind": "event", "event_time": DENTIST}
-    hostile = [{"text": t, "record_id": n, "source_message_ids": [n]} for n, t in HOSTILE.items()]
+    hostile = [
+        {"text": t, "record_id": n, "source_message_ids": [n]}
+        for n, t in HOSTILE.items()
+    ]
     assert not team.add_records([own | timed, *hostile]).rejected
     memory.user(ANA).add([("user", "I have a secret cat.")], session_id="own")
 
@@ -68,12 +73,17 @@ def look_at_all(place: Any) -> None:
         assert "forget?" not in html
         for bad in ("<b>", "<script>", "<img", "pwned</h1>"):
             assert bad not in html, name
-        assert not [one for one in links(html) if one.startswith("javascript") or "user=" in one]
+        assert not [
+            one for one in links(html) if one.startswith("javascript") or "user=" in one
+        ]
         if name not in ("person", "calls", "graph"):
             assert FRIDAY in words(html), name
             assert f"<bdi>{escape(BOB)}</bdi>" in html, name
     assert visitor.get("/text", params={"room": ROOM, "id": "m"}).text == FRIDAY
-    assert "secret cat" in visitor.get("/conversation", params={"user": ANA, "session": "own"}).text
+    assert (
+        "secret cat"
+        in visitor.get("/conversation", params={"user": ANA, "session": "own"}).text
+    )
     assert "pelicans" not in visitor.get("/layers", params={"user": ANA}).text
     csrf = re.search(r'name="csrf" value="(\w+)"', told["ask"])[1]
     asked = {"csrf": csrf, "room": ROOM, "q": "When do we ship pelicans?"}
@@ -109,8 +119,15 @@ def test_nothing_in_a_room_is_changed(told: Memory, action: str) -> None:
     visitor = client(told, allow_changes=True)
     visitor.get("/")
     (cookie,) = visitor.cookies.jar
-    csrf = visitor.app._sign(f"form {cookie.value}")  # a right one: it is the room that refuses
-    form = {"csrf": csrf, "action": action, "room": ROOM, "record": "r", "text": "Never."}
+    # a right one: it is the room that refuses
+    csrf = visitor.app._sign(f"form {cookie.value}")
+    form = {
+        "csrf": csrf,
+        "action": action,
+        "room": ROOM,
+        "record": "r",
+        "text": "Never.",
+    }
     for fields in (form, form | {"user": ANA}, form | {"csrf": "no"}):
         answer = visitor.post("/change", data=fields)
         assert answer.status_code == 403
@@ -126,11 +143,18 @@ def test_nothing_in_a_room_is_changed(told: Memory, action: str) -> None:
 def test_what_is_refused_for_users_is_refused_for_rooms(told: Memory) -> None:
     place = {"params": {"room": ROOM}}
     visitor = client(told)
-    assert visitor.get("/person", headers={"host": "evil.example"}, **place).status_code == 400
-    post: Any = {"headers": {"origin": "http://evil.example"}, "data": {"room": ROOM, "q": "x"}}
+    assert (
+        visitor.get("/person", headers={"host": "evil.example"}, **place).status_code
+        == 400
+    )
+    post: Any = {
+        "headers": {"origin": "http://evil.example"},
+        "data": {"room": ROOM, "q": "x"},
+    }
     assert visitor.post("/reason", **post).status_code == 403
     assert client(told, token="s3cret").get("/person", **place).status_code == 403
     for room, status in (("nobody", 404), ("x" * 501, 400)):
         assert visitor.get("/person", params={"room": room}).status_code == status
-    key = quote(shared_key(ROOM), errors="surrogatepass")  # no user's id can be a room's key
+    # no user's id can be a room's key
+    key = quote(shared_key(ROOM), errors="surrogatepass")
     assert visitor.get(f"/person?user={key}").status_code == 404

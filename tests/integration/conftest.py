@@ -18,7 +18,13 @@ def two_users(home: Path) -> Path:
     with Memory(home / "memory", embeddings="hash") as memory:
         ana = memory.user("ana")
         ana.add(said("I always take an aisle seat.", id="m1"), session_id="old")
-        row = {"text": "Ana prefers aisle seats.", "source_message_ids": ["m1"], "record_id": "r1"}
+        row = {
+            "text": "Ana prefers aisle seats.",
+            "source_message_ids": ["m1"],
+            "record_id": "r1",
+        }
         ana.add_records([row])
-        memory.user("bob").add(said("I always take a window seat.", id="b1"), session_id="old")
+        memory.user("bob").add(
+            said("I always take a window seat.", id="b1"), session_id="old"
+        )
     return home

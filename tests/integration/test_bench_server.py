@@ -15,7 +15,9 @@ from benchmarks.log import Log
 from tests.benchmarks import tiny
 from tests.support.loopback import loopback_alone
 
-pytest.importorskip("xllamacpp", reason=f"no local model server: {NEEDED}", exc_type=ImportError)
+pytest.importorskip(
+    "xllamacpp", reason=f"no local model server: {NEEDED}", exc_type=ImportError
+)
 if weights() is None:
     pytest.skip(f"no local model: {NEEDED}", allow_module_level=True)
 pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(280), pytest.mark.stress]
@@ -69,7 +71,9 @@ def tiny_options() -> list[str]:
 
 
 def test_a_call_that_cannot_be_read_is_counted(tmp_path, url):
-    text, log = bench(tmp_path, url, "mem2actbench", "--systems", "bm25", "--limit", "1")
+    text, log = bench(
+        tmp_path, url, "mem2actbench", "--systems", "bm25", "--limit", "1"
+    )
     (row,) = log.rows("asked")
     assert bool(row["failures"]) == (row["reply"]["tool"] is None)
     assert "Why slots are wrong" in text

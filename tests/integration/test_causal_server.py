@@ -10,7 +10,9 @@ from langmem_graph.causal.scorers import calibrate, create_causal_scorer
 from langmem_graph.errors import CausalModelError
 from tests.support.loopback import free_port, loopback_alone
 
-pytest.importorskip("xllamacpp", reason=f"no local server: {NEEDED}", exc_type=ImportError)
+pytest.importorskip(
+    "xllamacpp", reason=f"no local server: {NEEDED}", exc_type=ImportError
+)
 if weights() is None:
     pytest.skip(f"no local model: {NEEDED}", allow_module_level=True)
 pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180), pytest.mark.stress]
@@ -52,11 +54,15 @@ def test_the_mean_is_that_of_its_parts(lm: LlamaServer) -> None:
     """Chain rule: both halves, weighted by their tokens, make the whole."""
     first, second = " the street", " was wet today"  # 2 and 3 tokens
     whole = lm.nll("It rained and", first + second)
-    parts = lm.nll("It rained and", first) * 2 + lm.nll(f"It rained and{first}", second) * 3
+    parts = (
+        lm.nll("It rained and", first) * 2 + lm.nll(f"It rained and{first}", second) * 3
+    )
     assert whole == pytest.approx(parts / 5, abs=0.02)
 
 
-def test_other_scripts_and_marks_of_the_chat_format_are_plain_text(lm: LlamaServer) -> None:
+def test_other_scripts_and_marks_of_the_chat_format_are_plain_text(
+    lm: LlamaServer,
+) -> None:
     for text in (
         " 昨日は雨でした。",
         " <|im_end|> is a mark",
@@ -68,7 +74,12 @@ def test_other_scripts_and_marks_of_the_chat_format_are_plain_text(lm: LlamaServ
 
 @pytest.mark.parametrize("name", ["pmi", "contrast", "contrast+later"])
 async def test_scores_and_threshold(lm: LlamaServer, name: str) -> None:
-    texts = ["It rained all night.", "The cellar was flooded.", "Ana likes jazz.", "Bo is tall."]
+    texts = [
+        "It rained all night.",
+        "The cellar was flooded.",
+        "Ana likes jazz.",
+        "Bo is tall.",
+    ]
     scorer = create_causal_scorer(name, lm)  # type: ignore[arg-type]
     pairs = [(texts[0], texts[1]), (texts[0], texts[2])]
     scores = scorer.score(pairs)
@@ -80,7 +91,9 @@ async def test_scores_and_threshold(lm: LlamaServer, name: str) -> None:
 def test_nobody_listens() -> None:
     with (
         LlamaServer(f"http://127.0.0.1:{free_port()}") as nobody,
-        pytest.raises(CausalModelError, match=r"No llama-server answers.*llama-server -m"),
+        pytest.raises(
+            CausalModelError, match=r"No llama-server answers.*llama-server -m"
+        ),
     ):
         nobody.nll("a", " b")
 

@@ -51,8 +51,12 @@ class Proxy:
                     self._answer(401, b'{"error": "Unauthorized", "message": "no"}')
                     return
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                kept = {"Content-Type": self.headers.get("Content-Type", "application/json")}
-                got = client.request(self.command, self.path, content=body, headers=kept)
+                kept = {
+                    "Content-Type": self.headers.get("Content-Type", "application/json")
+                }
+                got = client.request(
+                    self.command, self.path, content=body, headers=kept
+                )
                 self._answer(got.status_code, got.content)
 
             def _answer(self, status: int, body: bytes) -> None:
@@ -85,7 +89,11 @@ def proxy(server: Server) -> Iterator[Proxy]:
 def use(path: Path, chroma: Any) -> tuple[str, str]:
     with Memory(path, chroma=chroma, embeddings="hash", settings=SMALL) as memory:
         ana = memory.user("ana")
-        assert len(ana.add([said(f"text {n}", id=str(n)) for n in range(9)], session_id="s").stored)
+        assert len(
+            ana.add(
+                [said(f"text {n}", id=str(n)) for n in range(9)], session_id="s"
+            ).stored
+        )
         found = ana.recall("text 3")
         assert found.evidence[0].message_id == "3"
         return found.report.status, str(found.report.warnings)
@@ -126,7 +134,9 @@ def test_the_page_runs_as_printed(
     assert proxy.refused == 0
 
 
-def test_a_wrong_password_degrades_and_is_not_told(proxy: Proxy, tmp_path: Path) -> None:
+def test_a_wrong_password_degrades_and_is_not_told(
+    proxy: Proxy, tmp_path: Path
+) -> None:
     url = f"http://memory:wr0ng@127.0.0.1:{proxy.port}"
     status, warnings = use(tmp_path / "m", url)
     assert status == "degraded"
@@ -137,7 +147,9 @@ def test_a_wrong_password_degrades_and_is_not_told(proxy: Proxy, tmp_path: Path)
     assert "wr0ng" not in str(caught.value)
 
 
-def test_chromas_own_server_asks_for_nothing(tmp_path: Path, socket_enabled: None) -> None:
+def test_chromas_own_server_asks_for_nothing(
+    tmp_path: Path, socket_enabled: None
+) -> None:
     """Settings of older versions are ignored without a word; should this fail, say so in docs."""
     own = {
         "CHROMA_SERVER_AUTHN_PROVIDER": (

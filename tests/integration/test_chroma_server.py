@@ -83,8 +83,12 @@ def test_a_client_object_is_as_good_as_a_url(url: str, tmp_path: Path) -> None:
     from langmem_graph.storage.chroma_index import connect
 
     client = connect(url)
-    with Memory(tmp_path / "m", chroma=client, embeddings="hash", settings=SMALL) as memory:
-        memory.user("u").add([said(f"text {n}", id=str(n)) for n in range(9)], session_id="s")
+    with Memory(
+        tmp_path / "m", chroma=client, embeddings="hash", settings=SMALL
+    ) as memory:
+        memory.user("u").add(
+            [said(f"text {n}", id=str(n)) for n in range(9)], session_id="s"
+        )
         assert memory.user("u").doctor().indexed == 9
     assert client.heartbeat()
 
@@ -103,9 +107,15 @@ with Memory(path, chroma=url, embeddings="hash", settings=small) as memory:
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.stress)]
+    "count",
+    [
+        pytest.param(2, marks=pytest.mark.long),
+        pytest.param(3, marks=pytest.mark.stress),
+    ],
 )
-def test_several_processes_share_one_directory(server: Server, tmp_path: Path, count: int) -> None:
+def test_several_processes_share_one_directory(
+    server: Server, tmp_path: Path, count: int
+) -> None:
     path = tmp_path / "memory"
     writers = [
         subprocess.Popen([sys.executable, "-c", _WRITER, path, server.url, f"w{n}"])
@@ -123,12 +133,16 @@ def test_a_stopped_server_degrades_and_heals(server: Server, tmp_path: Path) -> 
     path = tmp_path / "memory"
     with Memory(path, chroma=server.url, embeddings="hash", settings=SMALL) as memory:
         user = memory.user("u")
-        user.add([said(f"text number {n}", id=str(n)) for n in range(12)], session_id="s")
+        user.add(
+            [said(f"text number {n}", id=str(n)) for n in range(12)], session_id="s"
+        )
         server.stop()
         recall = user.recall("text number 7")
         assert recall.report.status == "degraded"
         assert recall.evidence[0].message_id == "7"
-        report = user.add([said(f"late {n}", id=f"l{n}") for n in range(8)], session_id="s")
+        report = user.add(
+            [said(f"late {n}", id=f"l{n}") for n in range(8)], session_id="s"
+        )
         assert len(report.stored) == 8
         assert any("Chroma" in warning for warning in report.warnings)
         server.start()
@@ -148,14 +162,19 @@ def test_a_rebuild_by_another_process_is_followed(url: str, tmp_path: Path) -> N
     )
     with Memory(path, chroma=url, embeddings="hash", settings=SMALL) as memory:
         user = memory.user("u")
-        user.add([said(f"text number {n}", id=str(n)) for n in range(12)], session_id="s")
+        user.add(
+            [said(f"text number {n}", id=str(n)) for n in range(12)], session_id="s"
+        )
         assert user.recall("number 3").report.status == "ok"
         done = subprocess.run(
             [sys.executable, "-c", code, path, url], capture_output=True, check=True
         )
         assert done.stdout.strip() == b"12"
         assert user.recall("number 3").report.status == "ok"
-        assert user.add([said(f"more {n}") for n in range(8)], session_id="s").warnings == []
+        assert (
+            user.add([said(f"more {n}") for n in range(8)], session_id="s").warnings
+            == []
+        )
 
 
 @pytest.mark.long
@@ -164,7 +183,10 @@ def test_from_embedded_to_server_and_back(url: str, tmp_path: Path) -> None:
     for chroma in (None, url, None):
         with Memory(path, chroma=chroma, embeddings="hash", settings=SMALL) as memory:
             user = memory.user("u")
-            user.add(said(f"added with {chroma}", at="2024-01-01"), session_id=str(time.time()))
+            user.add(
+                said(f"added with {chroma}", at="2024-01-01"),
+                session_id=str(time.time()),
+            )
             health = user.doctor(sample=0)
             assert health.problems == []
             assert health.vectors - health.waiting_to_index == health.indexed
@@ -172,11 +194,18 @@ def test_from_embedded_to_server_and_back(url: str, tmp_path: Path) -> None:
 
 
 def test_a_wrong_address_is_a_clear_error(tmp_path: Path, loopback_only: None) -> None:
-    with Memory(tmp_path / "m", chroma="http://127.0.0.1:9", embeddings="hash") as memory:
+    with Memory(
+        tmp_path / "m", chroma="http://127.0.0.1:9", embeddings="hash"
+    ) as memory:
         user = memory.user("u")
-        assert user.add(said("kept all the same", id="1"), session_id="s").stored == ["1"]
+        assert user.add(said("kept all the same", id="1"), session_id="s").stored == [
+            "1"
+        ]
         recall = user.recall("kept all the same")
-        assert (recall.report.status, recall.evidence[0].message_id) == ("degraded", "1")
+        assert (recall.report.status, recall.evidence[0].message_id) == (
+            "degraded",
+            "1",
+        )
     with pytest.raises(InvalidInputError, match="http://HOST:PORT"):
         Memory(tmp_path / "m", chroma="localhost", embeddings="hash")
     with pytest.raises(InvalidInputError, match="client"):
@@ -202,7 +231,9 @@ def test_two_processes_share_a_store(server: Server, tmp_path: Path) -> None:
         for me in ("one", "two")
     ]
     assert [part.wait(120) for part in parts] == [0, 0]
-    with ChromaStore(path, chroma=server.url, embeddings="hash", settings=SMALL) as store:
+    with ChromaStore(
+        path, chroma=server.url, embeddings="hash", settings=SMALL
+    ) as store:
         assert len(store.search(("shared",), limit=100)) == 30
         assert [collection.count() for collection in _collections(server.url)] == [30]
         assert store.search(("shared",), query="two says 7", limit=1)[0].key == "two.7"

@@ -40,12 +40,19 @@ def served(home: Path, *, store: str | None = None, **more: str) -> Iterator[str
     port = free_port()
     settings = json.loads((REPOSITORY / "langgraph.json").read_text())
     settings["dependencies"] = [str(REPOSITORY)]
-    settings["graphs"] = {n: str(REPOSITORY / place) for n, place in settings["graphs"].items()}
+    settings["graphs"] = {
+        n: str(REPOSITORY / place) for n, place in settings["graphs"].items()
+    }
     if store is not None:
         settings["store"] = {"path": str(REPOSITORY / store)}
     (home / "langgraph.json").write_text(json.dumps(settings))
-    environment = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
-    environment |= {"LANGMEM_GRAPH_DIR": str(home / "memory"), "LANGMEM_GRAPH_EMBEDDINGS": "hash"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"
+    }
+    environment |= {
+        "LANGMEM_GRAPH_DIR": str(home / "memory"),
+        "LANGMEM_GRAPH_EMBEDDINGS": "hash",
+    }
     environment |= more
     with loopback_alone(), (home / "log").open("w") as log:
         process = _started(home, environment, port, log)
@@ -56,7 +63,9 @@ def served(home: Path, *, store: str | None = None, **more: str) -> Iterator[str
             process.wait(30)
 
 
-def _started(home: Path, environment: dict[str, str], port: int, log: IO[str]) -> Process:
+def _started(
+    home: Path, environment: dict[str, str], port: int, log: IO[str]
+) -> Process:
     """The server, once it answers.
 
     A start that ends with a segmentation fault is tried once more: this was seen once in some
@@ -79,7 +88,8 @@ def _started(home: Path, environment: dict[str, str], port: int, log: IO[str]) -
 
 
 def _answers(url: str, process: Process) -> bool:
-    with httpx.Client() as web:  # a new one for each try would read all certificates again
+    # a new one for each try would read all certificates again
+    with httpx.Client() as web:
         for _ in range(900):
             try:
                 if web.get(f"{url}/ok").is_success:
@@ -97,7 +107,9 @@ def post(url: str, **body: Any) -> Any:
     return answer.json()
 
 
-def run(server: str, graph: str, text: str, thread: str | None = None, **places: Any) -> Any:
+def run(
+    server: str, graph: str, text: str, thread: str | None = None, **places: Any
+) -> Any:
     where = f"{server}/threads/{thread}/runs/wait" if thread else f"{server}/runs/wait"
     said = {"messages": [{"role": "user", "content": text}]}
     return post(where, assistant_id=graph, input=said, **places)
@@ -138,8 +150,15 @@ def test_events_are_streamed(server: str) -> None:
         **as_user("dora"),
     }
     with httpx.stream("POST", f"{server}/runs/stream", json=body, timeout=60) as stream:
-        lines = [json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: {")]
-    assert [e["event"] for e in lines if "event" in e] == ["memory_recall", "memory_write"]
+        lines = [
+            json.loads(line[6:])
+            for line in stream.iter_lines()
+            if line.startswith("data: {")
+        ]
+    assert [e["event"] for e in lines if "event" in e] == [
+        "memory_recall",
+        "memory_write",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +175,9 @@ def test_studio_sees_the_nodes(server: str, graph: str, nodes: list[str]) -> Non
     drawn = httpx.get(f"{server}/assistants/{assistant['assistant_id']}/graph").json()
     shown = [node["id"] for node in drawn["nodes"] if not node["id"].startswith("__")]
     assert shown == nodes
-    schemas = httpx.get(f"{server}/assistants/{assistant['assistant_id']}/schemas").json()
+    schemas = httpx.get(
+        f"{server}/assistants/{assistant['assistant_id']}/schemas"
+    ).json()
     assert "user_id" in schemas["context_schema"]["properties"]
 
 
@@ -165,19 +186,32 @@ def test_with_a_model_recall_is_a_graph_that_reasons(tmp_path: Path) -> None:
 
     Our store is the server's: it shares the directory with the graphs' memories, and outlives it.
     """
-    nobody = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{free_port()}/v1"}
+    nobody = {
+        "OPENAI_API_KEY": "none",
+        "OPENAI_BASE_URL": f"http://127.0.0.1:{free_port()}/v1",
+    }
     with served(
-        tmp_path, store="graphs/store.py:store", LANGMEM_GRAPH_MODEL="openai:gpt-4o-mini", **nobody
+        tmp_path,
+        store="graphs/store.py:store",
+        LANGMEM_GRAPH_MODEL="openai:gpt-4o-mini",
+        **nobody,
     ) as server:
         (assistant,) = post(f"{server}/assistants/search", graph_id="recall")
-        drawn = httpx.get(f"{server}/assistants/{assistant['assistant_id']}/graph?xray=true").json()
+        drawn = httpx.get(
+            f"{server}/assistants/{assistant['assistant_id']}/graph?xray=true"
+        ).json()
         nodes = {node["id"].split(":")[-1] for node in drawn["nodes"]}
         assert {"route", "first_lookup", "counterfactual", "context"} <= nodes
         assert {"plan", "retrieve", "unify", "refine"} <= nodes
-        loop = {(e["source"].split(":")[-1], e["target"].split(":")[-1]) for e in drawn["edges"]}
+        loop = {
+            (e["source"].split(":")[-1], e["target"].split(":")[-1])
+            for e in drawn["edges"]
+        }
         assert {("unify", "refine"), ("refine", "retrieve")} <= loop
         run(server, "write", "Our puppy chews on plants.", **as_user("ana"))
-        end = run(server, "recall", "Where can I buy a plant for the puppy?", **as_user("ana"))
+        end = run(
+            server, "recall", "Where can I buy a plant for the puppy?", **as_user("ana")
+        )
         assert "Our puppy chews on plants." in end["memory_context"]
         outcome = end["memory_recall"]
         assert outcome["reasoning"]["status"] == "exhausted"
@@ -194,9 +228,16 @@ def test_with_a_model_recall_is_a_graph_that_reasons(tmp_path: Path) -> None:
 def _look_at_studio(server: str) -> None:
     """Every step is drawn by name; the thread shows what was recalled, also if the chat fails."""
     (assistant,) = post(f"{server}/assistants/search", graph_id="studio")
-    drawn = httpx.get(f"{server}/assistants/{assistant['assistant_id']}/graph?xray=true").json()
+    drawn = httpx.get(
+        f"{server}/assistants/{assistant['assistant_id']}/graph?xray=true"
+    ).json()
     nodes = {node["id"] for node in drawn["nodes"]}
-    steps = ("recall:goals:refine", "recall:counterfactual", "chat", "write:extraction:extract")
+    steps = (
+        "recall:goals:refine",
+        "recall:counterfactual",
+        "chat",
+        "write:extraction:extract",
+    )
     assert {*steps} <= nodes
     thread = post(f"{server}/threads")["thread_id"]
     run(server, "studio", "Which plants does the puppy chew?", thread, **as_user("ana"))
@@ -207,9 +248,15 @@ def _look_at_studio(server: str) -> None:
 
 def _put_and_find(server: str) -> None:
     for user in ("u1", "u10"):
-        item = {"namespace": ["mem", user], "key": "k", "value": {"text": f"{user} eats nuts"}}
+        item = {
+            "namespace": ["mem", user],
+            "key": "k",
+            "value": {"text": f"{user} eats nuts"},
+        }
         httpx.put(f"{server}/store/items", json=item, timeout=60).raise_for_status()
-    found = post(f"{server}/store/items/search", namespace_prefix=["mem", "u1"], query="nuts")
+    found = post(
+        f"{server}/store/items/search", namespace_prefix=["mem", "u1"], query="nuts"
+    )
     (only,) = found["items"]
     assert (only["value"]["text"], only["score"] > 0) == ("u1 eats nuts", True)
     listed = post(f"{server}/store/namespaces", prefix=["mem"])["namespaces"]
@@ -243,11 +290,16 @@ def test_tool_calls_are_filled_over_http(tmp_path: Path) -> None:
 
     with chat_server(ToolFill=quote, Extraction={"memories": []}) as url:
         reached = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": url}
-        with served(tmp_path, LANGMEM_GRAPH_MODEL="openai:gpt-4o-mini", **reached) as server:
+        with served(
+            tmp_path, LANGMEM_GRAPH_MODEL="openai:gpt-4o-mini", **reached
+        ) as server:
             said = {"ana": "seat 14A by the window", "bo": "any seat on the aisle"}
             for user, seat in said.items():
                 run(server, "write", f"I always take {seat}, please.", **as_user(user))
-            asked = {"request": "Book a flight to Łódź with my usual seat", "tools": [FLIGHT]}
+            asked = {
+                "request": "Book a flight to Łódź with my usual seat",
+                "tools": [FLIGHT],
+            }
             for user, seat in said.items():
                 done = post(
                     f"{server}/runs/wait",
@@ -262,19 +314,30 @@ def test_tool_calls_are_filled_over_http(tmp_path: Path) -> None:
                 }
                 assert set(done) == {"call"}
             unknown = post(
-                f"{server}/runs/wait", assistant_id="grounding", input=asked, **as_user("cleo")
+                f"{server}/runs/wait",
+                assistant_id="grounding",
+                input=asked,
+                **as_user("cleo"),
             )
             assert [one["name"] for one in unknown["call"]["missing"]] == ["seat"]
             (assistant,) = post(f"{server}/assistants/search", graph_id="grounding")
             place = f"{server}/assistants/{assistant['assistant_id']}"
             drawn = httpx.get(f"{place}/graph").json()["nodes"]
             shown = [node["id"] for node in drawn if not node["id"].startswith("__")]
-            assert shown == ["select_tool", "retrieve_slots", "fill", "verify", "decide"]
+            assert shown == [
+                "select_tool",
+                "retrieve_slots",
+                "fill",
+                "verify",
+                "decide",
+            ]
             schemas = httpx.get(f"{place}/schemas").json()
             assert "user_id" in schemas["context_schema"]["properties"]
 
 
 def test_without_a_model_grounding_says_what_to_set(server: str) -> None:
     asked = {"request": "Book a flight", "tools": [FLIGHT]}
-    done = post(f"{server}/runs/wait", assistant_id="grounding", input=asked, **as_user("ana"))
+    done = post(
+        f"{server}/runs/wait", assistant_id="grounding", input=asked, **as_user("ana")
+    )
     assert "LANGMEM_GRAPH_MODEL" in done["__error__"]["message"]

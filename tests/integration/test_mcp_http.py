@@ -18,7 +18,9 @@ from langmem_graph.memory import Memory
 from tests.integration.conftest import two_users
 from tests.support.loopback import free_port, loopback_alone
 
-pytest.importorskip("mcp", reason='the extra is not installed: pip install "langmem-graph[mcp]"')
+pytest.importorskip(
+    "mcp", reason='the extra is not installed: pip install "langmem-graph[mcp]"'
+)
 
 from mcp import ClientSession, types
 from mcp.client.streamable_http import streamable_http_client
@@ -53,7 +55,8 @@ def served(home: Path, *options: str) -> Iterator[str]:
 
 
 def _wait(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    with httpx.Client() as web:  # a new one for each try would read all certificates again
+    # a new one for each try would read all certificates again
+    with httpx.Client() as web:
         for _ in range(600):
             try:
                 web.get(f"http://127.0.0.1:{port}/")
@@ -66,7 +69,9 @@ def _wait(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
 
 
 @asynccontextmanager
-async def over_http(url: str, user: str | None = None, **client: Any) -> AsyncIterator[Any]:
+async def over_http(
+    url: str, user: str | None = None, **client: Any
+) -> AsyncIterator[Any]:
     headers = {"X-User-Id": user} if user else {}
     async with (
         httpx.AsyncClient(headers=headers, timeout=60) as web,
@@ -106,7 +111,9 @@ async def test_two_users_at_once_over_http(url: str) -> None:
                 assert len(seen[name]) == 10
                 assert f"{name} has secret" in "".join(seen[name])
                 assert f"{other} has" not in "".join(seen[name])
-            assert "No message" in await ask(ana, "get_conversation", message_ids=["b1"])
+            assert "No message" in await ask(
+                ana, "get_conversation", message_ids=["b1"]
+            )
         refusal = pytest.RaisesExc(httpx.HTTPStatusError, match="403 Forbidden")
         with pytest.RaisesGroup(refusal, flatten_subgroups=True):
             async with over_http(url):
@@ -119,7 +126,10 @@ ACCEPT = ("Accept", "application/json, text/event-stream")
 
 
 def post(url: str, body: Any, *headers: tuple[str, str | bytes]) -> httpx.Response:
-    pairs = [(k.encode(), v.encode() if isinstance(v, str) else v) for k, v in (ACCEPT, *headers)]
+    pairs = [
+        (k.encode(), v.encode() if isinstance(v, str) else v)
+        for k, v in (ACCEPT, *headers)
+    ]
     return httpx.post(url, json=body, headers=pairs, timeout=60)
 
 
@@ -145,11 +155,15 @@ def test_who_is_let_in_over_http(url: str) -> None:
         assert with_zoe.is_success
 
 
-@pytest.mark.parametrize(("hosts", "status"), [(None, 200), (["memory.example"], 200), ([], 421)])
+@pytest.mark.parametrize(
+    ("hosts", "status"), [(None, 200), (["memory.example"], 200), ([], 421)]
+)
 def test_which_names_of_the_machine_are_answered(
     memory: Memory, hosts: list[str] | None, status: int
 ) -> None:
-    app = create_app(create_mcp_server(memory, user_id="ana"), memory, allowed_hosts=hosts)
+    app = create_app(
+        create_mcp_server(memory, user_id="ana"), memory, allowed_hosts=hosts
+    )
     with TestClient(app, base_url="http://memory.example") as client:
         accepted = {"Accept": "application/json, text/event-stream"}
         assert client.post("/mcp", json=HELLO, headers=accepted).status_code == status
@@ -162,7 +176,9 @@ async def test_one_user_for_all_over_http(home: Path) -> None:
     async def human(*_: Any) -> types.ElicitResult:
         return types.ElicitResult(action="accept", content={})
 
-    with served(home, "--user", "ana", "--allow-forget", "--allow-host", "memory.example") as url:
+    with served(
+        home, "--user", "ana", "--allow-forget", "--allow-host", "memory.example"
+    ) as url:
         async with over_http(url, "bob", elicitation_callback=human) as session:
             assert "aisle" in await ask(session, "search_conversation", query="seat")
             await ask(session, "remember", text="The locker code is 4711.")
@@ -188,7 +204,9 @@ def test_json_that_is_nested_too_deep_is_the_clients_mistake(url: str) -> None:
     with loopback_alone():
         session = ("Mcp-Session-Id", post(url, HELLO, ANA).headers["mcp-session-id"])
         kind = ("Content-Type", "application/json")
-        with httpx.Client(headers=dict([ACCEPT, kind, session, ANA]), timeout=60) as web:
+        with httpx.Client(
+            headers=dict([ACCEPT, kind, session, ANA]), timeout=60
+        ) as web:
             for depth in (100, 300, 500, 900, 5_000, 200_000):
                 nested = f'{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":{"[" * depth}'
                 for body in (nested, f"{nested}{']' * depth}}}}}", b"\xff"):

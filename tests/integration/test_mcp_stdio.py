@@ -18,22 +18,42 @@ from langmem_graph.memory import Memory
 from langmem_graph.storage.rounds import write_files
 from tests.conftest import said
 
-pytest.importorskip("mcp", reason='the extra is not installed: pip install "langmem-graph[mcp]"')
+pytest.importorskip(
+    "mcp", reason='the extra is not installed: pip install "langmem-graph[mcp]"'
+)
 
 from mcp import ClientSession, McpError, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from pydantic import AnyUrl
 
-from tests.support.mcp_clients import COMMAND, HELLO, REPOSITORY, ask, environment, fails, text_of
+from tests.support.mcp_clients import (
+    COMMAND,
+    HELLO,
+    REPOSITORY,
+    ask,
+    environment,
+    fails,
+    text_of,
+)
 
 pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180)]
-READING = ["search_records", "search_conversation", "get_records", "get_conversation", "read_file"]
+READING = [
+    "search_records",
+    "search_conversation",
+    "get_records",
+    "get_conversation",
+    "read_file",
+]
 
 
 @asynccontextmanager
-async def over_stdio(home: Path, *options: str, **client: Any) -> AsyncIterator[ClientSession]:
+async def over_stdio(
+    home: Path, *options: str, **client: Any
+) -> AsyncIterator[ClientSession]:
     arguments = [*(client.pop("command", COMMAND)), *options]
-    server = StdioServerParameters(command=sys.executable, args=arguments, env=environment(home))
+    server = StdioServerParameters(
+        command=sys.executable, args=arguments, env=environment(home)
+    )
     with (home / "log").open("w") as log:
         async with (
             stdio_client(server, errlog=log) as streams,
@@ -46,11 +66,15 @@ async def over_stdio(home: Path, *options: str, **client: Any) -> AsyncIterator[
 @asynccontextmanager
 async def within(home: Path, user: str, **options: Any) -> AsyncIterator[ClientSession]:
     """The same server in this process, without the pipes."""
-    from mcp.shared.memory import create_connected_server_and_client_session as connected
+    from mcp.shared.memory import (
+        create_connected_server_and_client_session as connected,
+    )
 
     from langmem_graph.mcp.server import create_mcp_server
 
-    client = {name: options.pop(name) for name in list(options) if name.endswith("_callback")}
+    client = {
+        name: options.pop(name) for name in list(options) if name.endswith("_callback")
+    }
     async with Memory(home / "memory", embeddings="hash") as memory:
         server = create_mcp_server(memory, user_id=user, **options)
         async with connected(server, **client) as session:
@@ -82,8 +106,12 @@ async def test_the_tools_over_stdio(home: Path) -> None:
         assert found.structuredContent
         (message,) = found.structuredContent["messages"]
         assert message["message_id"] == "m1"
-        assert "Ana prefers aisle seats." in await ask(session, "search_records", query="aisle")
-        assert "active fact [r1]" in await ask(session, "get_records", record_ids=["r1"])
+        assert "Ana prefers aisle seats." in await ask(
+            session, "search_records", query="aisle"
+        )
+        assert "active fact [r1]" in await ask(
+            session, "get_records", record_ids=["r1"]
+        )
         assert "aisle" in await ask(session, "get_conversation", message_ids=["m1"])
         await ask(session, "remember", text="The locker code is 4711.")
         assert "4711" in await ask(session, "search_records", query="locker code")
@@ -114,19 +142,27 @@ async def test_what_cannot_be_answered_is_said(home: Path) -> None:
         foreign = await ask(session, "get_conversation", message_ids=["b1"])
         unknown = await ask(session, "get_conversation", message_ids=["never"])
         assert foreign.replace("b1", "?") == unknown.replace("never", "?")
-        assert "No record has these ids" in await ask(session, "get_records", record_ids=["nope"])
+        assert "No record has these ids" in await ask(
+            session, "get_records", record_ids=["nope"]
+        )
         assert "no files yet" in await ask(session, "read_file", name="../ledger.db")
         assert "query: Field required" in await refused(session, "search_records")
         assert "record_ids" in await refused(session, "get_records", record_ids="r1")
         assert "nothing to remember" in await refused(session, "remember", text=" ")
         assert "no such tool" in await refused(session, "erase")
-        assert "no such tool" in await refused(session, "forget", record_id="r1", confirm=True)
-        assert "aisle" in await ask(session, "search_records", query="aisle", user_id="bob")
+        assert "no such tool" in await refused(
+            session, "forget", record_id="r1", confirm=True
+        )
+        assert "aisle" in await ask(
+            session, "search_records", query="aisle", user_id="bob"
+        )
 
 
 async def test_five_hits_at_most(home: Path) -> None:
     with Memory(home / "memory", embeddings="hash") as memory:
-        memory.user("eva").add([said(f"seat {n}", id=str(n)) for n in range(9)], session_id="s")
+        memory.user("eva").add(
+            [said(f"seat {n}", id=str(n)) for n in range(9)], session_id="s"
+        )
     async with within(home, "eva") as session:
         for _ in range(6):  # more than an agent's four turns
             found = await session.call_tool("search_conversation", {"query": "seat"})
@@ -143,8 +179,12 @@ async def test_files_are_a_tool_and_resources(home: Path) -> None:
     ):
         write_files(connection, bodies)
     async with within(home, "ana") as session:
-        assert '"Likes aisle seats."' in await ask(session, "read_file", name="profile.md")
-        assert "There is no file" in await refused(session, "read_file", name="../ledger.db")
+        assert '"Likes aisle seats."' in await ask(
+            session, "read_file", name="profile.md"
+        )
+        assert "There is no file" in await refused(
+            session, "read_file", name="../ledger.db"
+        )
         listed = (await session.list_resources()).resources
         assert [resource.name for resource in listed] == list(bodies)
         for resource in listed:
@@ -160,12 +200,16 @@ async def test_forgetting_needs_a_word(home: Path) -> None:
         no = await refused(session, "forget", record_id="r1", confirm=True)
         assert "cannot ask its user" in no  # the model's word alone deletes nothing
     async with within(home, "ana", allow_forget=True, trust="user") as session:
-        (forget,) = [t for t in (await session.list_tools()).tools if t.name == "forget"]
+        (forget,) = [
+            t for t in (await session.list_tools()).tools if t.name == "forget"
+        ]
         assert forget.annotations
         assert forget.annotations.destructiveHint
         assert "confirm" in await refused(session, "forget", record_id="r1")
         assert "active" in await ask(session, "get_records", record_ids=["r1"])
-        assert "no record" in await ask(session, "forget", record_id="nope", confirm=True)
+        assert "no record" in await ask(
+            session, "forget", record_id="nope", confirm=True
+        )
         assert "deleted" in await ask(session, "forget", record_id="r1", confirm=True)
         assert "No record" in await ask(session, "get_records", record_ids=["r1"])
 
@@ -190,7 +234,9 @@ async def test_a_client_that_can_ask_its_human_must(home: Path, piped: bool) -> 
     ) as session:
         no = await refused(session, "forget", record_id="r1", confirm=True)
         assert "did not agree" in no
-        assert "nobody is here" in await refused(session, "forget", record_id="r1", confirm=True)
+        assert "nobody is here" in await refused(
+            session, "forget", record_id="r1", confirm=True
+        )
         assert "active" in await ask(session, "get_records", record_ids=["r1"])
         assert "deleted" in await ask(session, "forget", record_id="r1")
     assert len(asked) == 3
@@ -227,7 +273,10 @@ def test_without_the_package_the_extra_is_named(home: Path) -> None:
     (home / "mcp.py").write_text("raise ImportError('No module named mcp')\n")
     found = subprocess.run(
         [sys.executable, *COMMAND, "--user", "ana"],
-        env={**environment(home), "PYTHONPATH": os.pathsep.join([str(home), str(REPOSITORY)])},
+        env={
+            **environment(home),
+            "PYTHONPATH": os.pathsep.join([str(home), str(REPOSITORY)]),
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -272,7 +321,9 @@ async def test_langchain_adapters_load_the_tools(home: Path) -> None:
         call = {"type": "tool_call", "name": "x", "id": "1", "args": {"query": "seat"}}
         answer = await tools["search_conversation"].ainvoke(call)
         assert "aisle" in str(answer.content)
-        assert answer.artifact["structured_content"]["messages"][0]["message_id"] == "m1"
+        assert (
+            answer.artifact["structured_content"]["messages"][0]["message_id"] == "m1"
+        )
 
 
 @pytest.mark.long
@@ -294,7 +345,9 @@ def test_an_interrupt_ends_it_though_the_client_is_silent(home: Path) -> None:
 
 
 async def test_failing_memory_is_said_and_the_loop_is_never_blocked(home: Path) -> None:
-    from mcp.shared.memory import create_connected_server_and_client_session as connected
+    from mcp.shared.memory import (
+        create_connected_server_and_client_session as connected,
+    )
 
     from langmem_graph.mcp.server import create_mcp_server
 
@@ -305,4 +358,6 @@ async def test_failing_memory_is_said_and_the_loop_is_never_blocked(home: Path) 
             for tool in ("search_records", "search_conversation"):
                 assert "aisle" in await ask(session, tool, query="aisle")
         await memory.aclose()
-        assert "cannot be reached" in await refused(session, "search_records", query="aisle")
+        assert "cannot be reached" in await refused(
+            session, "search_records", query="aisle"
+        )

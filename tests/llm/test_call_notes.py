@@ -47,8 +47,16 @@ def note(**fields: Any) -> CallNote:
 def test_each_call_is_noted() -> None:
     before = datetime.now(UTC)
     first, second = usage_of("prose of Porto", {"memories": [GOOD, {}]}).calls_made
-    assert (first.purpose, first.model, first.repair) == ("extract", "ScriptedChatModel", False)
-    assert (first.input_tokens, first.output_tokens, first.tokens_exact) == (10, 5, True)
+    assert (first.purpose, first.model, first.repair) == (
+        "extract",
+        "ScriptedChatModel",
+        False,
+    )
+    assert (first.input_tokens, first.output_tokens, first.tokens_exact) == (
+        10,
+        5,
+        True,
+    )
     assert first.milliseconds > 0
     assert before <= first.at <= second.at <= datetime.now(UTC)
     assert "not in the schema" in str(first.problem)
@@ -57,7 +65,12 @@ def test_each_call_is_noted() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ["My secret is in Porto", {"memories": [{"text": "My secret"}]}, ValueError("secret")]
+    "answer",
+    [
+        "My secret is in Porto",
+        {"memories": [{"text": "My secret"}]},
+        ValueError("secret"),
+    ],
 )
 def test_a_note_repeats_no_word_of_an_unusable_answer(answer: Any) -> None:
     for made in usage_of(answer).calls_made:
@@ -67,7 +80,11 @@ def test_a_note_repeats_no_word_of_an_unusable_answer(answer: Any) -> None:
 
 def test_tokens_are_noted_as_estimates_where_the_server_counts_none() -> None:
     model = ScriptedChatModel(script=[""])
-    raw = {"raw": AIMessage("no"), "parsed": Extraction(memories=[]), "parsing_error": None}
+    raw = {
+        "raw": AIMessage("no"),
+        "parsed": Extraction(memories=[]),
+        "parsing_error": None,
+    }
     made = SimpleNamespace(invoke=lambda *_: raw)
     object.__setattr__(model, "with_structured_output", lambda *_, **__: made)
     usage = RunUsage()
@@ -105,7 +122,9 @@ def test_usage_survives_as_json_and_its_copies_are_apart() -> None:
 
 
 def test_a_step_adds_what_it_refused() -> None:
-    usage = RunUsage(calls_made=[note(), note(purpose="reconcile"), note(refused=["a"])])
+    usage = RunUsage(
+        calls_made=[note(), note(purpose="reconcile"), note(refused=["a"])]
+    )
     usage.note_refused(Extraction, ["b", "c"])
     usage.note_refused(Reconciliation, ["d"])
     assert [made.refused for made in usage.calls_made] == [[], ["d"], ["a", "b", "c"]]
@@ -133,11 +152,15 @@ def model() -> ScriptedChatModel:
 def told(tmp_path: Path, model: ScriptedChatModel) -> Any:
     with Memory(tmp_path / "m", model=model, embeddings="hash") as memory:
         user = memory.user("ana")
-        user.add([("user", "I live in Porto."), ("assistant", "I see.")], session_id="s")
+        user.add(
+            [("user", "I live in Porto."), ("assistant", "I see.")], session_id="s"
+        )
         yield memory
 
 
-def test_the_calls_of_a_flush_are_logged_with_the_messages_they_read(told: Memory) -> None:
+def test_the_calls_of_a_flush_are_logged_with_the_messages_they_read(
+    told: Memory,
+) -> None:
     assert told.user("ana").flush().status == "ok"
     first, second, *_ = logged(told)
     assert (first[0], first[1], first[3]) == ("extract", 0, 2)
@@ -166,7 +189,10 @@ def test_a_log_that_cannot_be_written_fails_nobody(
     monkeypatch.setattr(call_log, "write_calls", failing)
     with caplog.at_level(logging.WARNING):
         assert told.user("ana").flush().status == "ok"
-        assert told.user("ana").recall("Where do I live?", mode="reason").report.llm_calls > 0
+        assert (
+            told.user("ana").recall("Where do I live?", mode="reason").report.llm_calls
+            > 0
+        )
     lines = [line for line in caplog.messages if "could not be logged" in line]
     assert len(lines) >= 2
     assert "secret" not in caplog.text

@@ -37,7 +37,9 @@ GOOD = {"text": "The user lives in Porto.", "sources": ["m1"]}
 
 def read(**row: Any) -> Extraction:
     """An extraction of a good memory and one more."""
-    return Extraction.model_validate({"memories": [GOOD, {"text": "B.", "sources": ["m2"], **row}]})
+    return Extraction.model_validate(
+        {"memories": [GOOD, {"text": "B.", "sources": ["m2"], **row}]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,9 @@ def read(**row: Any) -> Extraction:
         ({"unknown": [1]}, "text", "B.", None),
     ],
 )  # fmt: skip
-def test_a_slip_costs_only_its_own_field(row: Any, field: str, value: Any, dropped: Any) -> None:
+def test_a_slip_costs_only_its_own_field(
+    row: Any, field: str, value: Any, dropped: Any
+) -> None:
     answer = read(**row)
     assert answer.memories[0].text == GOOD["text"]
     assert answer.model_dump()["memories"][1][field] == value
@@ -80,7 +84,16 @@ def test_a_slip_costs_only_its_own_field(row: Any, field: str, value: Any, dropp
 
 @pytest.mark.parametrize(
     "row",
-    [None, 7, [], "text", {}, {"text": "B."}, {"text": None, "sources": ["m1"]}, {"sources": []}],
+    [
+        None,
+        7,
+        [],
+        "text",
+        {},
+        {"text": "B."},
+        {"text": None, "sources": ["m1"]},
+        {"sources": []},
+    ],
 )
 def test_an_item_without_what_it_needs_is_left_out(row: Any) -> None:
     answer = Extraction.model_validate({"memories": [row, GOOD]})
@@ -91,9 +104,18 @@ def test_an_item_without_what_it_needs_is_left_out(row: Any) -> None:
 
 
 def test_items_are_known_by_the_place_that_the_model_gave_them() -> None:
-    row = {"record": "n1", "relation": "replaces", "by": "2", "message": "m1", "quote": "now"}
+    row = {
+        "record": "n1",
+        "relation": "replaces",
+        "by": "2",
+        "message": "m1",
+        "quote": "now",
+    }
     answer = Extraction.model_validate(
-        {"memories": [{"text": "no source"}, GOOD, {**GOOD, "text": "C."}], "changes": row}
+        {
+            "memories": [{"text": "no source"}, GOOD, {**GOOD, "text": "C."}],
+            "changes": row,
+        }
     )
     by = answer.changes[0].by
     assert by == 2
@@ -162,9 +184,13 @@ def test_answers_made_in_code_and_from_json_text_are_read_too() -> None:
     assert parsed.dropped[0].startswith("memories[1]: ")
 
 
-def test_the_schema_that_the_model_is_sent_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_schema_that_the_model_is_sent_stays_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(forgiving_answers, "Answer", BaseModel)
-    spec = importlib.util.spec_from_file_location("plain_schemas", str(answer_schemas.__file__))
+    spec = importlib.util.spec_from_file_location(
+        "plain_schemas", str(answer_schemas.__file__)
+    )
     assert spec
     assert spec.loader
     plain = importlib.util.module_from_spec(spec)
@@ -180,7 +206,9 @@ def test_the_schema_that_the_model_is_sent_stays_the_same(monkeypatch: pytest.Mo
 
 # --- any JSON at all ------------------------------------------------------------------------------
 
-texts = st.text(max_size=30) | st.sampled_from(["m1", "[", "{}", "\ud800", "user", "x " * 300, "1"])
+texts = st.text(max_size=30) | st.sampled_from(
+    ["m1", "[", "{}", "\ud800", "user", "x " * 300, "1"]
+)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts
 names = sorted({field for schema in SCHEMAS.values() for field in schema.model_fields})
 junk = st.recursive(
@@ -191,7 +219,9 @@ junk = st.recursive(
     ),
     max_leaves=16,
 )
-usual = settings(deadline=timedelta(seconds=30), suppress_health_check=[HealthCheck.too_slow])
+usual = settings(
+    deadline=timedelta(seconds=30), suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 @settings(usual, max_examples=examples(300))
@@ -207,8 +237,12 @@ def test_any_json_is_an_answer_or_a_validation_error(schema: str, value: Any) ->
     assert again.dropped == []
 
 
-optional = {name: junk for name in NewMemory.model_fields if name not in ("text", "sources")}
-words = st.text("abc ", min_size=1, max_size=40).map(lambda text: " ".join(text.split()) or "a")
+optional = {
+    name: junk for name in NewMemory.model_fields if name not in ("text", "sources")
+}
+words = st.text("abc ", min_size=1, max_size=40).map(
+    lambda text: " ".join(text.split()) or "a"
+)
 good = st.fixed_dictionaries(
     {"text": words, "sources": st.lists(st.sampled_from(["m1", "m2"]), max_size=3)},
     optional=optional,
@@ -218,7 +252,9 @@ good = st.fixed_dictionaries(
 @settings(usual, max_examples=examples(150))
 @given(rows=st.lists(good.map(lambda row: (True, row)) | junk.map(lambda row: (False, row)),
                      min_size=1, max_size=12), beside=junk)  # fmt: skip
-def test_good_items_beside_bad_ones_survive(rows: list[tuple[bool, Any]], beside: Any) -> None:
+def test_good_items_beside_bad_ones_survive(
+    rows: list[tuple[bool, Any]], beside: Any
+) -> None:
     given = {"memories": [row for _, row in rows], "changes": beside, "more": beside}
     answer = Extraction.model_validate(given)
     for place, (is_good, row) in enumerate(rows):
@@ -261,13 +297,24 @@ def test_an_object_is_found_in_the_text_around_it(around: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "no", "{}", '{"foo": 1}', '[{"text": "x"}]', '{"subgoals": [{"atom": "x"', "{" * 9]
+    "text",
+    [
+        "",
+        "no",
+        "{}",
+        '{"foo": 1}',
+        '[{"text": "x"}]',
+        '{"subgoals": [{"atom": "x"',
+        "{" * 9,
+    ],
 )
 def test_other_texts_are_no_answer(text: str) -> None:
     assert read_text(GoalPlan, text) is None
 
 
-@pytest.mark.parametrize("text", ["{" * 60_000, '{"a":' * 12_000, "[" * 60_000, '{"a":1}' * 8_000])
+@pytest.mark.parametrize(
+    "text", ["{" * 60_000, '{"a":' * 12_000, "[" * 60_000, '{"a":1}' * 8_000]
+)
 def test_hostile_texts_take_no_time(text: str) -> None:
     start = time.thread_time()
     assert read_text(GoalPlan, text) is None

@@ -41,7 +41,9 @@ def ask(
 
 
 def scripted(*answers: Any) -> ScriptedChatModel:
-    return ScriptedChatModel(script=list(answers), answers={"Extraction": list(answers)})
+    return ScriptedChatModel(
+        script=list(answers), answers={"Extraction": list(answers)}
+    )
 
 
 def tool_call(name: str = "Extraction", **args: Any) -> AIMessage:
@@ -60,7 +62,11 @@ def test_good_parts_are_used_without_a_repair(method: str | None) -> None:
 
 
 def test_a_dict_as_the_parsed_answer_is_read_the_same_way() -> None:
-    parsed = {"raw": AIMessage(""), "parsed": {"memories": [BAD, GOOD]}, "parsing_error": None}
+    parsed = {
+        "raw": AIMessage(""),
+        "parsed": {"memories": [BAD, GOOD]},
+        "parsing_error": None,
+    }
     for given in (parsed, parsed["parsed"]):
         structured = RunnableLambda(lambda _, given=given: given)
         model = SimpleNamespace(with_structured_output=lambda *_, s=structured, **__: s)
@@ -70,7 +76,9 @@ def test_a_dict_as_the_parsed_answer_is_read_the_same_way() -> None:
 
 
 @pytest.mark.parametrize("method", WAYS)
-@pytest.mark.parametrize("around", ["{}", "Here you are:\n```json\n{}\n```\nBye!", "So: {} (m1)"])
+@pytest.mark.parametrize(
+    "around", ["{}", "Here you are:\n```json\n{}\n```\nBye!", "So: {} (m1)"]
+)
 def test_an_object_in_prose_is_read(method: str | None, around: str) -> None:
     text = around.replace("{}", json.dumps({"memories": [GOOD]}))
     answer, usage = ask(scripted(AIMessage(text)), method=method)
@@ -85,7 +93,8 @@ def test_the_arguments_of_a_call_by_another_name_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"memories": [BAD, {}]}, {"memories": "none"}, {"changes": []}, {"found": [GOOD]}]
+    "bad",
+    [{"memories": [BAD, {}]}, {"memories": "none"}, {"changes": []}, {"found": [GOOD]}],
 )
 def test_an_answer_without_usable_parts_is_repaired_once(bad: Any) -> None:
     model = scripted(bad, {"memories": [GOOD]})
@@ -148,14 +157,18 @@ def test_what_is_reported_is_bounded() -> None:
 
 def test_a_call_that_never_returns_is_given_up() -> None:
     end = threading.Event()
-    model = ScriptedChatModel(script=["late"], answers={"Extraction": lambda _: end.wait(60)})
+    model = ScriptedChatModel(
+        script=["late"], answers={"Extraction": lambda _: end.wait(60)}
+    )
     start = time.monotonic()
     answer, usage = ask(model, seconds=0.1)
     assert answer is None
     assert time.monotonic() - start < 30
     end.set()
     assert usage.unreachable == 2
-    assert [note.problem for note in usage.calls_made] == ["no answer within 0 seconds"] * 2
+    assert [note.problem for note in usage.calls_made] == [
+        "no answer within 0 seconds"
+    ] * 2
 
 
 HANGING = """
@@ -173,6 +186,10 @@ HANGING = """
 def test_a_call_that_never_returns_does_not_keep_the_process() -> None:
     code = textwrap.dedent(HANGING)
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=90, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
     )
     assert (done.returncode, done.stdout.strip()) == (0, "None"), done.stderr

@@ -49,16 +49,30 @@ def test_a_question_is_looked_up_and_answered(known: Memory) -> None:
     assert question == {"role": "user", "content": "Which seat do I take?"}
     assert (first["turns_left"], first["shown"]) == (4, [])
 
-    seen, reward, done, info = env.step(asking(call("search_conversation", '{"query": "seat"}')))
+    seen, reward, done, info = env.step(
+        asking(call("search_conversation", '{"query": "seat"}'))
+    )
     (answer,) = seen["messages"]
     assert (answer["role"], answer["tool_call_id"]) == ("tool", "c1")
     assert "I always take an aisle seat." in answer["content"]
     assert "window" not in answer["content"]
-    assert (seen["turns_left"], reward, done, info["finish"]) == (3, 0.0, False, "unfinished")
+    assert (seen["turns_left"], reward, done, info["finish"]) == (
+        3,
+        0.0,
+        False,
+        "unfinished",
+    )
     assert "m1" in seen["shown"]
 
-    seen, reward, done, info = env.step({"role": "assistant", "content": json.dumps(ANSWER)})
-    assert (seen["messages"], reward, done, info["finish"]) == ([], 1.0, True, "answered")
+    seen, reward, done, info = env.step(
+        {"role": "assistant", "content": json.dumps(ANSWER)}
+    )
+    assert (seen["messages"], reward, done, info["finish"]) == (
+        [],
+        1.0,
+        True,
+        "answered",
+    )
     assert info["score"] == {
         "reward": 1.0,
         "well_formed": True,
@@ -160,7 +174,12 @@ def test_after_the_budget_only_an_answer_counts(known: Memory) -> None:
     assert seen["turns_left"] == 0
     assert "last turn" in seen["messages"][-1]["content"]
     seen, reward, done, info = env.step(LOOK)
-    assert (seen["messages"], reward, done, info["finish"]) == ([], -1.0, True, "over_budget")
+    assert (seen["messages"], reward, done, info["finish"]) == (
+        [],
+        -1.0,
+        True,
+        "over_budget",
+    )
     assert len(info["tool_calls"]) == 2
     after = env.step(ANSWER)
     assert (after[1], after[2], after[3]["finish"]) == (0.0, True, "over_budget")
@@ -183,7 +202,10 @@ def test_a_budget_of_zero_leaves_the_answer_alone(known: Memory) -> None:
 
 def test_calls_of_one_turn_share_it_and_are_bounded(known: Memory) -> None:
     env = begun(known)
-    calls = [call("search_records", {"query": f"seat {n}"}, call_id="same") for n in range(99)]
+    calls = [
+        call("search_records", {"query": f"seat {n}"}, call_id="same")
+        for n in range(99)
+    ]
     seen, *_ = env.step(asking(*calls))
     assert (len(seen["messages"]), seen["turns_left"]) == (MAX_CALLS, 3)
     ids = [one["tool_call_id"] for one in seen["messages"]]
@@ -193,14 +215,20 @@ def test_calls_of_one_turn_share_it_and_are_bounded(known: Memory) -> None:
 
 
 def test_text_of_content_blocks_is_read(known: Memory) -> None:
-    blocks = [{"type": "text", "text": json.dumps(ANSWER)}, {"type": "image", "url": "x"}, None]
+    blocks = [
+        {"type": "text", "text": json.dumps(ANSWER)},
+        {"type": "image", "url": "x"},
+        None,
+    ]
     assert begun(known).step({"content": blocks})[1] == 1.0
 
 
 def test_reset_begins_anew_and_another_user_is_another_memory(known: Memory) -> None:
     env = begun(known)
     env.step(LOOK)
-    first = env.reset({"user_id": "bob", "question": "Which seat?", "answers": ["window"]})
+    first = env.reset(
+        {"user_id": "bob", "question": "Which seat?", "answers": ["window"]}
+    )
     assert (first["turns_left"], first["shown"]) == (4, [])
     seen, *_ = env.step(LOOK)
     assert "window" in seen["messages"][0]["content"]
@@ -270,17 +298,29 @@ def test_the_environment_offers_the_five_reading_tools(known: Memory) -> None:
     tools = NavigationEnv(known).tools
     assert tools == navigation_tools()
     assert [tool["function"]["name"] for tool in tools] == [
-        *("get_conversation", "get_records", "read_file", "search_conversation", "search_records")
+        *(
+            "get_conversation",
+            "get_records",
+            "read_file",
+            "search_conversation",
+            "search_records",
+        )
     ]
     for tool in tools:
         about = tool["function"]
         assert about["description"]
-        assert all(one["description"] for one in about["parameters"]["properties"].values())
-        assert about["parameters"]["required"] == list(about["parameters"]["properties"])
+        assert all(
+            one["description"] for one in about["parameters"]["properties"].values()
+        )
+        assert about["parameters"]["required"] == list(
+            about["parameters"]["properties"]
+        )
 
 
 def test_the_rubric_is_the_one_given(known: Memory) -> None:
-    env = NavigationEnv(known, rubric=Rubric(judge=lambda item, answer: False, usage=True))
+    env = NavigationEnv(
+        known, rubric=Rubric(judge=lambda item, answer: False, usage=True)
+    )
     env.reset(SEAT)
     assert env.step(ANSWER)[1] == -1.0  # wrong, and did not look
     env.reset(SUM)
@@ -289,24 +329,39 @@ def test_the_rubric_is_the_one_given(known: Memory) -> None:
 
 json_like = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner)
+    ),
     max_leaves=12,
 )
-names = st.sampled_from([tool["function"]["name"] for tool in navigation_tools()]) | st.text()
-ids = st.lists(st.sampled_from(["m1", "m2", "b1", "r1", "r2", "rb", "?"]) | st.text(), max_size=30)
+names = (
+    st.sampled_from([tool["function"]["name"] for tool in navigation_tools()])
+    | st.text()
+)
+ids = st.lists(
+    st.sampled_from(["m1", "m2", "b1", "r1", "r2", "rb", "?"]) | st.text(), max_size=30
+)
 arguments = (
-    st.fixed_dictionaries({"query": st.text(max_size=60) | st.sampled_from(["seat", "bees"])})
+    st.fixed_dictionaries(
+        {"query": st.text(max_size=60) | st.sampled_from(["seat", "bees"])}
+    )
     | st.fixed_dictionaries({"message_ids": ids})
     | st.fixed_dictionaries({"record_ids": ids})
-    | st.fixed_dictionaries({"name": st.sampled_from(["index.md", "topics/travel.md", "x"])})
+    | st.fixed_dictionaries(
+        {"name": st.sampled_from(["index.md", "topics/travel.md", "x"])}
+    )
 )
 given_arguments = arguments | arguments.map(json.dumps) | json_like | st.text()
-calls = st.builds(call, names, given_arguments, st.none() | st.text(max_size=9)) | json_like
+calls = (
+    st.builds(call, names, given_arguments, st.none() | st.text(max_size=9)) | json_like
+)
 actions = (
     st.just(LOOK)
     | st.just("")
     | st.builds(lambda many: asking(*many), st.lists(calls, max_size=8))
-    | st.builds(lambda name, given: {"name": name, "arguments": given}, names, given_arguments)
+    | st.builds(
+        lambda name, given: {"name": name, "arguments": given}, names, given_arguments
+    )
     | json_like
     | st.binary(max_size=5)
     | st.text(max_size=80)
@@ -314,7 +369,9 @@ actions = (
 )
 
 
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(taken=st.lists(actions, min_size=1, max_size=8), budget=st.integers(0, 4))
 def test_any_actions_are_answered_within_the_budget(
     known: Memory, taken: list[Any], budget: int
@@ -329,7 +386,8 @@ def test_any_actions_are_answered_within_the_budget(
         assert set(seen["shown"]) <= OF_ANA
         assert "window" not in plain
         assert 0 <= seen["turns_left"] <= left
-        assert done or seen["turns_left"] == left - 1  # what does not end it costs a turn
+        # what does not end it costs a turn
+        assert done or seen["turns_left"] == left - 1
         assert not ended or (done, reward) == (True, 0.0)
         assert done == (info["finish"] != "unfinished")
         ended, left = done, seen["turns_left"]

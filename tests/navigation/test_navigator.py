@@ -28,7 +28,9 @@ def known(memory: Memory) -> Memory:
     return fill(memory)
 
 
-def call(tool: str = "search_conversation", call_id: Any = "c1", **arguments: Any) -> Any:
+def call(
+    tool: str = "search_conversation", call_id: Any = "c1", **arguments: Any
+) -> Any:
     return {"name": tool, "args": arguments or {"query": "seat"}, "id": call_id}
 
 
@@ -36,7 +38,9 @@ def asking(*calls: Any, **fields: Any) -> AIMessage:
     return AIMessage(fields.pop("content", ""), tool_calls=list(calls), **fields)
 
 
-def walk(memory: Memory, *script: Any, **options: Any) -> tuple[Navigation, ScriptedChatModel]:
+def walk(
+    memory: Memory, *script: Any, **options: Any
+) -> tuple[Navigation, ScriptedChatModel]:
     model = ScriptedChatModel(script=list(script))
     return run_navigator(model, memory.user("ana"), QUESTION, **options), model
 
@@ -48,7 +52,11 @@ def test_a_model_walks_from_layer_to_layer_and_answers(known: Memory) -> None:
         DONE,
     ]
     done, model = walk(known, *script)
-    assert (done.answer, done.reason, done.well_formed) == ("An aisle seat.", "m1", True)
+    assert (done.answer, done.reason, done.well_formed) == (
+        "An aisle seat.",
+        "m1",
+        True,
+    )
     assert (done.finish, done.turns, done.problems) == ("answered", 2, [])
     assert [use.layer for use in done.tool_calls] == ["topics", "records", "messages"]
     assert [use.turn for use in done.tool_calls] == [1, 2, 2]
@@ -59,7 +67,11 @@ def test_a_model_walks_from_layer_to_layer_and_answers(known: Memory) -> None:
     assert "4 turns" in str(system.content)
     assert question.content == QUESTION
     assert [message.type for message in rest] == ["ai", "tool", "ai", "tool", "tool"]
-    assert [m.tool_call_id for m in rest if isinstance(m, ToolMessage)] == ["c1", "c2", "c3"]
+    assert [m.tool_call_id for m in rest if isinstance(m, ToolMessage)] == [
+        "c1",
+        "c2",
+        "c3",
+    ]
     assert "I always take an aisle seat." in str(rest[-1].content)
     json.dumps(done.model_dump(mode="json"))
 
@@ -90,7 +102,13 @@ def test_the_model_is_offered_the_five_reading_tools(known: Memory) -> None:
 
     run_navigator(Watching(script=[DONE]), known.user("ana"), QUESTION)
     assert [tool["function"]["name"] for tool in offered] == [
-        *("get_conversation", "get_records", "read_file", "search_conversation", "search_records")
+        *(
+            "get_conversation",
+            "get_records",
+            "read_file",
+            "search_conversation",
+            "search_records",
+        )
     ]
 
 
@@ -114,20 +132,44 @@ CUT_OFF = unparsed(name="search_records", args='{"q', id="b", error="cut off")
 NOTHING = unparsed(name=None, args=None, id=None, error=None)
 Misbehaviour = dict[str, tuple[list[Any], str, str]]
 MISBEHAVIOUR: Misbehaviour = {  # script, finish, what is noted
-    "unknown tool": ([asking(call("drop_table"))], "over_budget", "no tool 'drop_table'"),
-    "unknown tool, then well": ([asking(call("drop_table")), DONE], "answered", "no tool"),
+    "unknown tool": (
+        [asking(call("drop_table"))],
+        "over_budget",
+        "no tool 'drop_table'",
+    ),
+    "unknown tool, then well": (
+        [asking(call("drop_table")), DONE],
+        "answered",
+        "no tool",
+    ),
     "strange name": ([asking(call("../x y")), DONE], "answered", "names no tool"),
-    "wrong arguments": ([asking(call(text="x")), DONE], "answered", "do not fit: query"),
+    "wrong arguments": (
+        [asking(call(text="x")), DONE],
+        "answered",
+        "do not fit: query",
+    ),
     "empty": ([""], "no_answer", "empty"),
     "empty, then well": (["", DONE], "answered", "empty"),
     "only thoughts": ([THOUGHTS, DONE], "answered", "empty"),
-    "error": ([RuntimeError("the server is gone")], "model_error", "RuntimeError: the server"),
+    "error": (
+        [RuntimeError("the server is gone")],
+        "model_error",
+        "RuntimeError: the server",
+    ),
     "error later": ([asking(call()), TimeoutError("slow")], "model_error", "slow"),
     "broken json": ([CUT_OFF, DONE], "answered", "not JSON"),
     "no name, no arguments": ([NOTHING, DONE], "answered", "names no tool"),
     "no ids": ([asking(call(call_id=None), call(call_id=None)), DONE], "answered", ""),
-    "the same ids": ([asking(call(call_id="c"), call(call_id="c")), DONE], "answered", ""),
-    "too many calls": ([asking(*[call(call_id=f"c{n}") for n in range(50)]), DONE], "answered", ""),
+    "the same ids": (
+        [asking(call(call_id="c"), call(call_id="c")), DONE],
+        "answered",
+        "",
+    ),
+    "too many calls": (
+        [asking(*[call(call_id=f"c{n}") for n in range(50)]), DONE],
+        "answered",
+        "",
+    ),
     "lone surrogates": ([asking(call(query="seat \ud800")), "\udfff"], "answered", ""),
 }
 
@@ -159,7 +201,9 @@ def _check_protocol(request: list[Any]) -> None:
         assert [one.tool_call_id for one in behind] == ids
 
 
-def test_a_message_that_is_as_it_should_be_is_sent_back_as_it_came(known: Memory) -> None:
+def test_a_message_that_is_as_it_should_be_is_sent_back_as_it_came(
+    known: Memory,
+) -> None:
     said: list[AIMessage] = []
 
     class Keeping(ScriptedChatModel):
@@ -192,7 +236,9 @@ def test_tokens_are_estimated_where_nobody_counts(known: Memory) -> None:
             said = super()._answer(messages, schema)
             return said.model_copy(update={"usage_metadata": None})
 
-    done = run_navigator(Silent(script=[asking(call()), DONE]), known.user("ana"), QUESTION)
+    done = run_navigator(
+        Silent(script=[asking(call()), DONE]), known.user("ana"), QUESTION
+    )
     assert not done.tokens_exact
     assert done.input_tokens > 500  # two requests with the rules
     assert 10 < done.output_tokens < 60

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
-from langmem_graph.navigation.actions import Navigation, ToolUse, navigation_tools, read_answer
+from langmem_graph.navigation.actions import (
+    Navigation,
+    ToolUse,
+    navigation_tools,
+    read_answer,
+)
 from langmem_graph.navigation.reward import (
     Rubric,
     best_f1,
@@ -32,7 +37,12 @@ def used(layer: Any = "records", turn: int = 1, **shown: Any) -> ToolUse:
 
 
 def walked(*uses: ToolUse, item: Any = SEAT, **fields: Any) -> Navigation:
-    fields = {"finish": "answered", "answer": "An aisle seat.", "well_formed": True, **fields}
+    fields = {
+        "finish": "answered",
+        "answer": "An aisle seat.",
+        "well_formed": True,
+        **fields,
+    }
     about = {"user_id": item.user_id, "question": item.question}
     return Navigation(**about, tool_calls=list(uses), turns=len(uses), **fields)
 
@@ -43,7 +53,8 @@ def walked(*uses: ToolUse, item: Any = SEAT, **fields: Any) -> Navigation:
         ("an aisle seat", "Aisle seat!", 1.0),
         ("aisle", "aisle seat", 2 / 3),  # precision 1, recall 1/2
         ("a seat by the aisle, always", "aisle seat", 2 * 2 / (4 + 2)),
-        ("seat seat", "seat", 2 * 1 / (2 + 1)),  # a word counts as often as both have it
+        # a word counts as often as both have it
+        ("seat seat", "seat", 2 * 1 / (2 + 1)),
         ("window", "aisle", 0.0),
         ("", "aisle", 0.0),
         ("the", "", 1.0),  # both have no words
@@ -78,24 +89,35 @@ TABLE = {  # format, correct, used: the paper's 3.4
 @pytest.mark.parametrize(("case", "reward"), TABLE.items())
 def test_the_papers_table(case: tuple[bool, bool, bool], reward: float) -> None:
     well_formed, correct, looked = case
-    assert napmem_reward(well_formed=well_formed, correct=correct, used=looked) == reward
+    assert (
+        napmem_reward(well_formed=well_formed, correct=correct, used=looked) == reward
+    )
     uses = [used()] if looked else []
-    done = walked(*uses, well_formed=well_formed, answer="Aisle seat." if correct else "Window.")
+    done = walked(
+        *uses, well_formed=well_formed, answer="Aisle seat." if correct else "Window."
+    )
     assert Rubric(usage=True).score(SEAT, done).reward == reward
     asked = TABLE[well_formed, correct, True]  # without the term: as if it had looked
     assert Rubric().score(SEAT, done).reward == asked
     assert (
-        Rubric(usage=True).score(SEAT.model_copy(update={"needs_memory": False}), done).reward
+        Rubric(usage=True)
+        .score(SEAT.model_copy(update={"needs_memory": False}), done)
+        .reward
         == asked
     )
 
 
 def test_a_call_that_read_nothing_is_no_look() -> None:
     """Or a policy earns the third term with calls of tools that do not exist."""
-    broken = ToolUse(name="unknown", arguments={}, turn=1, error="The call names no tool.")
+    broken = ToolUse(
+        name="unknown", arguments={}, turn=1, error="The call names no tool."
+    )
     score = Rubric(usage=True).score(SEAT, walked(broken, answer="Aisle seat."))
     assert (score.used, score.reward) == (False, 0.0)
-    assert Rubric(usage=True).score(SEAT, walked(broken, used(), answer="Aisle.")).reward == 1.0
+    assert (
+        Rubric(usage=True).score(SEAT, walked(broken, used(), answer="Aisle.")).reward
+        == 1.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,13 +137,16 @@ def test_a_judge_decides_and_sees_item_and_answer() -> None:
 
     assert Rubric(judge=judge).score(SEAT, walked(answer="yes")).correct
     assert not Rubric(judge=judge).score(SEAT, walked(answer="no")).correct
-    Rubric(judge=judge).score(SEAT, walked(well_formed=False))  # not asked about malformed ones
+    # not asked about malformed ones
+    Rubric(judge=judge).score(SEAT, walked(well_formed=False))
     assert seen == [("q1", "yes"), ("q1", "no")]
 
 
 def test_evidence_is_added_by_its_share() -> None:
     item = SEAT.model_copy(update={"evidence": ["m1", "m2", "r1", "m4"]})
-    done = walked(used(message_ids=["m1", "m9"]), used(record_ids=["r1"], message_ids=["m1"]))
+    done = walked(
+        used(message_ids=["m1", "m9"]), used(record_ids=["r1"], message_ids=["m1"])
+    )
     assert evidence_shown(item, done) == 0.5
     assert Rubric(evidence=0.4).score(item, done).reward == pytest.approx(1.2)
     assert Rubric().score(item, done).reward == 1.0
@@ -135,7 +160,10 @@ def test_evidence_is_added_by_its_share() -> None:
 
 
 @given(
-    evidence=st.floats(0, 0.49), usage=st.booleans(), share=st.integers(0, 4), looked=st.booleans()
+    evidence=st.floats(0, 0.49),
+    usage=st.booleans(),
+    share=st.integers(0, 4),
+    looked=st.booleans(),
 )
 def test_no_term_makes_a_wrong_answer_worth_a_right_one(
     evidence: float, usage: bool, share: int, looked: bool
@@ -178,10 +206,19 @@ def test_the_figures() -> None:
     pairs = [
         (
             SEAT,
-            walked(used(message_ids=["m1"]), used("messages", message_ids=["m2"]), input_tokens=90),
+            walked(
+                used(message_ids=["m1"]),
+                used("messages", message_ids=["m2"]),
+                input_tokens=90,
+            ),
         ),
         (SEAT, walked(used(None, record_ids=[]), used(), output_tokens=6)),
-        (lost, walked(used("topics"), used("profile"), used(), item=lost, finish="over_budget")),
+        (
+            lost,
+            walked(
+                used("topics"), used("profile"), used(), item=lost, finish="over_budget"
+            ),
+        ),
         (SUM, walked(item=SUM)),
         (SUM, walked(used(message_ids=["m1"]), item=SUM)),
         (SUM, walked(used(None), item=SUM, finish="no_answer")),
@@ -193,7 +230,8 @@ def test_the_figures() -> None:
         "tool_calls": pytest.approx((2 + 2 + 3) / 3),
         "turns": pytest.approx((2 + 2 + 3) / 3),
         "multi_level": pytest.approx(2 / 3),  # a failed call read no layer
-        "evidence_hit": pytest.approx(1 / 4),  # of the four calls for items with evidence
+        # of the four calls for items with evidence
+        "evidence_hit": pytest.approx(1 / 4),
         "evidence_recall": pytest.approx(1 / 2),
         "unneeded_calls": pytest.approx(2 / 3),
         "tokens": pytest.approx((90 + 6) / 6),
@@ -204,7 +242,8 @@ def test_figures_of_nothing_are_none_and_strangers_are_refused() -> None:
     nothing = navigation_metrics([], []).model_dump()
     assert nothing.pop("items") == 0
     assert set(nothing.values()) == {None}
-    assert navigation_metrics([walked()], [SEAT]).evidence_hit is None  # no call was made
+    # no call was made
+    assert navigation_metrics([walked()], [SEAT]).evidence_hit is None
     with pytest.raises(InvalidInputError, match="1 navigations, but 2"):
         navigation_metrics([walked()], [SEAT, SEAT])
     with pytest.raises(InvalidInputError, match="another's"):
@@ -248,7 +287,9 @@ def test_trajectories_are_read_back_as_they_were(known: Memory, tmp_path: Path) 
     assert list(read_trajectories(path)) == []
 
 
-def test_a_line_is_a_chat_with_tools_reward_and_metadata(known: Memory, tmp_path: Path) -> None:
+def test_a_line_is_a_chat_with_tools_reward_and_metadata(
+    known: Memory, tmp_path: Path
+) -> None:
     env = NavigationEnv(known)
     env.reset(SEAT)
     env.step(LOOK)
@@ -277,7 +318,8 @@ def test_a_line_is_a_chat_with_tools_reward_and_metadata(known: Memory, tmp_path
 
 
 @pytest.mark.parametrize(
-    "line", ["{", "{}", "[]", '{"version": 2}', '{"version": 1, "messages": [], "tools": []}']
+    "line",
+    ["{", "{}", "[]", '{"version": 2}', '{"version": 1, "messages": [], "tools": []}'],
 )
 def test_a_line_that_is_no_trajectory_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "walks.jsonl"

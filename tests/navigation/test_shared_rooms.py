@@ -50,7 +50,9 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 def fill(part: Any, whose: str) -> None:
     text = f"The seat of the {whose} is by the door."
     part.add(said(text, id="m1"), session_id="s")
-    part.add_records({"record_id": "r1", "text": f"R{text[1:]}", "source_message_ids": ["m1"]})
+    part.add_records(
+        {"record_id": "r1", "text": f"R{text[1:]}", "source_message_ids": ["m1"]}
+    )
 
 
 def stepped(memory: Memory, shared: Sequence[str]) -> Shown:
@@ -62,8 +64,13 @@ def stepped(memory: Memory, shared: Sequence[str]) -> Shown:
 
 
 def walked(memory: Memory, shared: Sequence[str], is_async: bool = False) -> Shown:
-    asked = [{"name": name, "args": given, "id": f"c{n}"} for n, (name, given) in enumerate(CALLS)]
-    model: Any = ScriptedChatModel(script=[AIMessage("", tool_calls=asked), json.dumps(ANSWER)])
+    asked = [
+        {"name": name, "args": given, "id": f"c{n}"}
+        for n, (name, given) in enumerate(CALLS)
+    ]
+    model: Any = ScriptedChatModel(
+        script=[AIMessage("", tool_calls=asked), json.dumps(ANSWER)]
+    )
     given: Any = (model, memory.user("ana", shared=shared), SEAT.question)
     done = asyncio.run(arun_navigator(*given)) if is_async else run_navigator(*given)
     return str(model.requests[-1]), done.problems
@@ -98,7 +105,9 @@ def test_rooms_that_the_user_may_read_are_shown_and_others_are_named(
     alone, problems = WAYS[way](memory, [])
     assert "seat of the team" not in alone
     assert problems == []
-    with pytest.raises(InvalidInputError, match="shared must be a list of rooms' names"):
+    with pytest.raises(
+        InvalidInputError, match="shared must be a list of rooms' names"
+    ):
         WAYS[way](memory, {"team": 1})
 
 
@@ -111,6 +120,8 @@ def test_the_right_is_asked_for_at_every_call(memory: Memory) -> None:
     seen, _, _, info = env.step(look)
     assert "seat of the user" in str(seen)
     assert "seat of the team" not in str(seen)
-    assert info["problems"] == ["the shared room 'team' was left out: authorize said no."]
+    assert info["problems"] == [
+        "the shared room 'team' was left out: authorize said no."
+    ]
     env.reset(SEAT)
     assert env.navigation.problems == []  # another rollout

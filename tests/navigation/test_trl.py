@@ -53,7 +53,9 @@ def rollout(memory: Memory, *turns: dict[str, Any], item: Any = SEAT) -> Any:
     completion: list[dict[str, Any]] = []
     for message in turns:
         completion.append(message)
-        for call in message.get("tool_calls", [])[: 99 if message is not turns[-1] else 0]:
+        for call in message.get("tool_calls", [])[
+            : 99 if message is not turns[-1] else 0
+        ]:
             name, arguments = call["function"]["name"], call["function"]["arguments"]
             try:
                 text = getattr(environment, name)(**arguments)
@@ -81,9 +83,13 @@ def test_the_tools_are_those_of_the_catalogue() -> None:
             assert f"{field}: {schema['description']}" in arguments
 
 
-def test_a_rollout_is_a_navigation_like_any_other(known: Memory, tmp_path: Path) -> None:
+def test_a_rollout_is_a_navigation_like_any_other(
+    known: Memory, tmp_path: Path
+) -> None:
     turns = [
-        calling(("search_records", {"query": "seat"}), ("read_file", {"name": "index.md"})),
+        calling(
+            ("search_records", {"query": "seat"}), ("read_file", {"name": "index.md"})
+        ),
         calling(("get_conversation", {"message_ids": ["m1"]})),
         answering(),
     ]
@@ -104,7 +110,10 @@ def test_a_rollout_is_a_navigation_like_any_other(known: Memory, tmp_path: Path)
     write_trajectories(tmp_path / "t.jsonl", [trajectory(done, item)])
     (read,) = read_trajectories(tmp_path / "t.jsonl")
     (first, _) = read.messages[2]["tool_calls"]
-    assert first["function"] == {"name": "search_records", "arguments": '{"query": "seat"}'}
+    assert first["function"] == {
+        "name": "search_records",
+        "arguments": '{"query": "seat"}',
+    }
 
 
 @pytest.mark.parametrize(
@@ -137,9 +146,16 @@ def test_a_rollout_that_is_cut_off_behind_an_answered_call_has_taken_that_turn(
 
 
 def test_calls_that_fail_are_calls(known: Memory) -> None:
-    bad = [("search_records", {"text": "seat"}), ("delete", {}), ("read_file", {"name": 7})]
+    bad = [
+        ("search_records", {"text": "seat"}),
+        ("delete", {}),
+        ("read_file", {"name": 7}),
+    ]
     environment, prompt, completion = rollout(
-        known, calling(*bad), calling(("search_records", {"query": "seat"})), answering()
+        known,
+        calling(*bad),
+        calling(("search_records", {"query": "seat"})),
+        answering(),
     )
     _, done = trl_navigation(environment, prompt, completion)
     assert [use.turn for use in done.tool_calls] == [1, 1, 1, 2]
@@ -194,7 +210,9 @@ def test_grpo_trains_a_tiny_model_on_walks(
     assert [one.reward for one in shown] == [1.0, -0.5] * 4
     looked_up = shown[::2]
     tiny = example.tiny_model(looked_up, 40, str(tmp_path))
-    trainer, rollouts = example.train(tiny, memory, str(tmp_path), steps=2, learning_rate=1e-4)
+    trainer, rollouts = example.train(
+        tiny, memory, str(tmp_path), steps=2, learning_rate=1e-4
+    )
     assert [tool.__name__ for tool in trainer.tools] == [
         tool["function"]["name"] for tool in navigation_tools()
     ]
@@ -203,7 +221,9 @@ def test_grpo_trains_a_tiny_model_on_walks(
     assert all(walk.messages[0]["role"] == "system" for walk in walks)
     looked = [use for walk in walks for use in walk.tool_calls]
     assert any(use.message_ids for use in looked)  # the trainer has called memory
-    rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
+    rewards = [
+        entry["reward"] for entry in trainer.state.log_history if "reward" in entry
+    ]
     own = [example.trajectory(walk, item).reward for item, walk in rollouts]
     assert rewards
     assert all(-1 <= one <= 1 for one in rewards)

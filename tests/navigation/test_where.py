@@ -36,8 +36,13 @@ def stepped(memory: Memory, where: Any) -> str:
 
 
 def walked(memory: Memory, where: Any, is_async: bool = False) -> str:
-    asked = [{"name": name, "args": given, "id": f"c{n}"} for n, (name, given) in enumerate(CALLS)]
-    model: Any = ScriptedChatModel(script=[AIMessage("", tool_calls=asked), json.dumps(ANSWER)])
+    asked = [
+        {"name": name, "args": given, "id": f"c{n}"}
+        for n, (name, given) in enumerate(CALLS)
+    ]
+    model: Any = ScriptedChatModel(
+        script=[AIMessage("", tool_calls=asked), json.dumps(ANSWER)]
+    )
     given: Any = (model, memory.user("ana"), SEAT.question)
     if is_async:
         asyncio.run(arun_navigator(*given, where=where))
@@ -64,9 +69,14 @@ WAYS: Any = {
 def test_nothing_outside_the_filter_is_shown(memory: Memory, way: str) -> None:
     ana = fill(memory).user("ana")
     ana.add(
-        [{"role": "user", "content": "My seat is by the door.", "id": "ms"}], session_id="shown"
+        [{"role": "user", "content": "My seat is by the door.", "id": "ms"}],
+        session_id="shown",
     )
-    fact = {"record_id": "rs", "text": "The seat is by the door.", "source_message_ids": ["ms"]}
+    fact = {
+        "record_id": "rs",
+        "text": "The seat is by the door.",
+        "source_message_ids": ["ms"],
+    }
     ana.add_records(fact)
     inside, outside = WAYS[way](memory, WHERE), WAYS[way](memory, None)
     for words in ("aisle", "keeps bees", "Eva has bees", "Travel"):

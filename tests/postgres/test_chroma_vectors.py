@@ -13,7 +13,9 @@ from tests.support.chroma_server import Server
 from tests.support.loopback import loopback_alone
 
 pytestmark = pytest.mark.enable_socket  # loopback only, see the fixture
-FEW = Settings(storage=StorageSettings(index_batch=4), ranking=RankingSettings(dense_candidates=4))
+FEW = Settings(
+    storage=StorageSettings(index_batch=4), ranking=RankingSettings(dense_candidates=4)
+)
 
 
 @pytest.fixture
@@ -27,7 +29,9 @@ def chroma(tmp_path: Path, socket_enabled: None) -> Iterator[Server]:
 def test_two_replicas_share_a_chroma_server(
     database: str, chroma: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("langmem_graph.retrieval.search_common.UserSearch.held", lambda *_: None)
+    monkeypatch.setattr(
+        "langmem_graph.retrieval.search_common.UserSearch.held", lambda *_: None
+    )
     talk = [said(f"ann says number {n}", id=str(n)) for n in range(10)]
     with (
         Memory(database, chroma=chroma.url, embeddings="hash", settings=FEW) as one,
@@ -36,9 +40,15 @@ def test_two_replicas_share_a_chroma_server(
         one.user("ann").add(talk, session_id="s")
         health = one.user("ann").doctor(sample=0)
         assert (health.indexed, health.problems) == (10, [])
-        assert other.user("ann").search_conversation("says number 7")[0].text == "ann says number 7"
+        assert (
+            other.user("ann").search_conversation("says number 7")[0].text
+            == "ann says number 7"
+        )
         chroma.stop()  # words still find
-        assert other.user("ann").search_conversation("says number 7")[0].text == "ann says number 7"
+        assert (
+            other.user("ann").search_conversation("says number 7")[0].text
+            == "ann says number 7"
+        )
         chroma.start()
         other.user("ann").erase()
     assert not list(connect(chroma.url).list_collections())
@@ -46,6 +56,10 @@ def test_two_replicas_share_a_chroma_server(
         without.user("ann").add(talk, session_id="s")
         assert without.user("ann").doctor(sample=0).indexed == 10
     with Memory(database, chroma=chroma.url, embeddings="hash", settings=FEW) as again:
-        assert again.user("ann").search_conversation("says number 7")[0].text == "ann says number 7"
-        assert again.user("ann").doctor(sample=0).indexed == 10  # all vectors went there
+        assert (
+            again.user("ann").search_conversation("says number 7")[0].text
+            == "ann says number 7"
+        )
+        # all vectors went there
+        assert again.user("ann").doctor(sample=0).indexed == 10
     assert len(list(connect(chroma.url).list_collections())) > 0

@@ -24,7 +24,9 @@ def _found(user: UserMemory) -> list[MessageHit]:
 
 def _unheld(user: UserMemory, patch: pytest.MonkeyPatch) -> list[MessageHit]:
     with patch.context() as unheld:
-        unheld.setattr("langmem_graph.retrieval.search_common.UserSearch.held", lambda *_: None)
+        unheld.setattr(
+            "langmem_graph.retrieval.search_common.UserSearch.held", lambda *_: None
+        )
         return _found(user)
 
 
@@ -47,7 +49,9 @@ def two(
     monkeypatch.setattr(held_vectors, "MANY", 5)
     held_vectors._RECENT.clear()
     with (
-        Memory(database, embeddings="hash", settings=FEW, read_only=request.param) as one,
+        Memory(
+            database, embeddings="hash", settings=FEW, read_only=request.param
+        ) as one,
         Memory(database, embeddings="hash", settings=FEW) as other,
     ):
         yield one.user("u"), other.user("u")

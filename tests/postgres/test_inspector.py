@@ -31,8 +31,13 @@ OWN = re.compile(r"\b[0-9a-f]{8,}\b|\b\d+ m?s\b|\d{4}-\d\d-\d\d \d\d:\d\d")
 def shown(memory: Memory) -> dict[str, str]:
     told = {}
     for name, query in PAGES.items():
-        asked = {**query, **({"id": record_of(memory, BERLIN)} if BERLIN in query.values() else {})}
-        told[name] = OWN.sub("…", words(page(client(memory), name.rstrip("?"), **asked)))
+        asked = {
+            **query,
+            **({"id": record_of(memory, BERLIN)} if BERLIN in query.values() else {}),
+        }
+        told[name] = OWN.sub(
+            "…", words(page(client(memory), name.rstrip("?"), **asked))
+        )
     return told
 
 

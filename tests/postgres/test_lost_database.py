@@ -15,7 +15,12 @@ from langgraph.graph import START, StateGraph
 
 from langmem_graph import MemoryMiddleware
 from langmem_graph.errors import StorageError
-from langmem_graph.graphs import MemoryState, create_recall_node, create_write_node, with_memory
+from langmem_graph.graphs import (
+    MemoryState,
+    create_recall_node,
+    create_write_node,
+    with_memory,
+)
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.storage import postgres_connection, postgres_schema
@@ -67,7 +72,9 @@ def server() -> Iterator[Server]:
 def memory(server: Server) -> Iterator[Memory]:
     with Memory(server.url, embeddings="hash", settings=QUICK) as opened:
         opened.user("ana").erase()
-        opened.user("ana").add(said("I always take an aisle seat.", id="m1"), session_id="s")
+        opened.user("ana").add(
+            said("I always take an aisle seat.", id="m1"), session_id="s"
+        )
         yield opened
 
 
@@ -93,7 +100,9 @@ def middleware(memory: Memory, then: Callable[[], None]) -> Any:
         then()
         return told
 
-    return create_agent(ScriptedChatModel(script=answer), middleware=[MemoryMiddleware(memory)])
+    return create_agent(
+        ScriptedChatModel(script=answer), middleware=[MemoryMiddleware(memory)]
+    )
 
 
 def turn(graph: Any, text: str) -> str:
@@ -115,8 +124,11 @@ def test_a_turn_goes_on_without_a_database(
     assert "aisle" in turn(surface(memory, server.end_connections), question)
     try:
         assert "aisle" in turn(surface(memory, server.stop), "Which seat, please?")
-        assert "aisle" not in turn(surface(memory, nothing), question)  # it answers all the same
-        with pytest.raises(StorageError, match="check that it can be reached, and try again"):
+        # it answers all the same
+        assert "aisle" not in turn(surface(memory, nothing), question)
+        with pytest.raises(
+            StorageError, match="check that it can be reached, and try again"
+        ):
             memory.user("ana").add(said("lost", id="m2"), session_id="s")
         with pytest.raises(StorageError, match="cannot be used"):
             memory.user("ana").recall(question)
@@ -161,11 +173,15 @@ async def test_an_asynchronous_turn_goes_on_without_a_database(
 ) -> None:
     """As above, with `ainvoke`: whatever happens, the event loop goes on with other work."""
     question = "Which seat do I take?"
-    assert "aisle" in await asynchronous_turn(surface(memory, server.end_connections), question)
+    assert "aisle" in await asynchronous_turn(
+        surface(memory, server.end_connections), question
+    )
     try:
         stopped = surface(memory, server.stop)
         assert "aisle" in await asynchronous_turn(stopped, "Which seat, please?")
-        assert "aisle" not in await asynchronous_turn(surface(memory, nothing), question)
+        assert "aisle" not in await asynchronous_turn(
+            surface(memory, nothing), question
+        )
     finally:
         server.start()
     assert "aisle" in await asynchronous_turn(surface(memory, nothing), question)
@@ -179,11 +195,14 @@ async def test_a_turn_goes_on_when_the_server_is_frozen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its connections stay open and answer nothing: they are given up, and others are made."""
-    monkeypatch.setattr(postgres_connection, "ANSWER_SECONDS", 2.0)  # enough on a busy machine
+    # enough on a busy machine
+    monkeypatch.setattr(postgres_connection, "ANSWER_SECONDS", 2.0)
     try:
         frozen = surface(memory, server.freeze_connections)
         assert "aisle" in await asynchronous_turn(frozen, "Which seat do I take?")
-        assert "aisle" in await asynchronous_turn(surface(memory, nothing), "Which seat, please?")
+        assert "aisle" in await asynchronous_turn(
+            surface(memory, nothing), "Which seat, please?"
+        )
     finally:
         server.freeze_connections(signal.SIGCONT)
     texts = {row["content"] for row in memory.user("ana").export()}
@@ -208,7 +227,12 @@ def test_what_was_acknowledged_while_the_server_fell_is_there(
     threads = [threading.Thread(target=write, args=[name]) for name in "abc"]
     for thread in threads:
         thread.start()
-    for disturb in (server.end_connections, server.stop, server.start, server.end_connections):
+    for disturb in (
+        server.end_connections,
+        server.stop,
+        server.start,
+        server.end_connections,
+    ):
         _more(told, failures)
         disturb()
     _more(told, [])

@@ -16,7 +16,10 @@ from tests.conftest import said
 
 
 def test_many_users_beside_the_stock_store(
-    empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    empty: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     sizes = ["--users", "3", "--told", "2", "--messages", "30", "--queries", "3"]
     words = ["hosts", "--database", empty, "--output", str(tmp_path), *sizes]
@@ -29,11 +32,15 @@ def test_many_users_beside_the_stock_store(
     with Memory(empty, embeddings=CheapEmbeddings(make_chat())) as memory:
         names = [user.user_id for user in memory.users()]
         assert names == ["user-0", "user-1", "user-2"]
-        told, other, copy = (memory.user(name).search_conversation("the garden") for name in names)
+        told, other, copy = (
+            memory.user(name).search_conversation("the garden") for name in names
+        )
         assert told == copy != other
 
 
-def test_memories_of_one_run_lie_apart_in_the_database(database: str, tmp_path: Path) -> None:
+def test_memories_of_one_run_lie_apart_in_the_database(
+    database: str, tmp_path: Path
+) -> None:
     def told(folder: Path, *texts: str) -> set[Any]:
         memory = Workshop(folder, HashEmbeddings(), database=database).memory("plain")
         talk = [said(text, id=text) for text in texts]

@@ -20,11 +20,21 @@ def filled(path: Any) -> dict[str, Any]:
     with Memory(path, embeddings="hash") as memory:
         for user in USERS:
             own = memory.user(user)
-            talk = [said(f"{user} \0 says {n} café 京都", id=f"m{n}") for n in range(12)]
+            talk = [
+                said(f"{user} \0 says {n} café 京都", id=f"m{n}") for n in range(12)
+            ]
             own.add(talk, session_id="s", metadata={"project": "atlas"})
             home = {"subject": "user", "attribute": "home"}
-            first = {"text": "Lives in Rome.", "source_message_ids": ["m1"], "record_id": "r1"}
-            next_ = {"text": "Lives in Turin.", "source_message_ids": ["m2"], "record_id": "r2"}
+            first = {
+                "text": "Lives in Rome.",
+                "source_message_ids": ["m1"],
+                "record_id": "r1",
+            }
+            next_ = {
+                "text": "Lives in Turin.",
+                "source_message_ids": ["m2"],
+                "record_id": "r2",
+            }
             own.add_records([first | home, next_ | home | {"supersedes": ["r1"]}])
             own.forget(message="m11")
     return answers(path)
@@ -40,9 +50,18 @@ def answers(path: Any) -> dict[str, Any]:
                 own.export(),
                 own.export_records(history=True),
                 own.sessions(),
-                [hit.message_id for hit in own.search_conversation("café", where=ATLAS)],
-                [(hit.message_id, round(hit.score, 5)) for hit in own.search_conversation("京都")],
-                [(hit.record_id, round(hit.score, 5)) for hit in own.search_records("home Turin")],
+                [
+                    hit.message_id
+                    for hit in own.search_conversation("café", where=ATLAS)
+                ],
+                [
+                    (hit.message_id, round(hit.score, 5))
+                    for hit in own.search_conversation("京都")
+                ],
+                [
+                    (hit.record_id, round(hit.score, 5))
+                    for hit in own.search_records("home Turin")
+                ],
             )
     return found
 
@@ -101,7 +120,11 @@ def test_rows_that_differ_are_not_kept(
     insert = upkeep._insert
 
     def forged(writing: Any, table: Any, rows: list[dict[str, Any]]) -> None:
-        insert(writing, table, [row | {"text": "x"} if "text" in row else row for row in rows])
+        insert(
+            writing,
+            table,
+            [row | {"text": "x"} if "text" in row else row for row in rows],
+        )
 
     monkeypatch.setattr(upkeep, "_insert", forged)
     result = CliRunner().invoke(app, ["move", str(tmp_path / "one"), database])
@@ -110,7 +133,9 @@ def test_rows_that_differ_are_not_kept(
         assert memory.user("ana").export() == []
 
 
-def test_a_user_who_is_there_already_is_not_overwritten(tmp_path: Path, database: str) -> None:
+def test_a_user_who_is_there_already_is_not_overwritten(
+    tmp_path: Path, database: str
+) -> None:
     filled(tmp_path / "one")
     filled(database)
     result = CliRunner().invoke(app, ["move", str(tmp_path / "one"), database])

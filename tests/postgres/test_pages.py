@@ -25,8 +25,12 @@ def memory(database: str) -> Iterator[Memory]:
         for user, canary in (("bob", "zebra"), ("ana", "kumquat")):
             own = opened.user(user)
             own.add([said(f"bees {n}", id=f"m{n}") for n in range(20)], session_id="s")
-            long = " ".join(str(7_919 * n) for n in range(2_000))  # is kept outside its row
-            own.add([said(f"my {canary} {long}", id="x"), said(canary, id="y")], session_id="s")
+            # is kept outside its row
+            long = " ".join(str(7_919 * n) for n in range(2_000))
+            own.add(
+                [said(f"my {canary} {long}", id="x"), said(canary, id="y")],
+                session_id="s",
+            )
             own.add_records({"text": f"Has a {canary}.", "source_message_ids": ["y"]})
         with psycopg.connect(database, autocommit=True) as admin:
             admin.execute("ANALYZE")  # it keeps samples of columns
@@ -38,11 +42,17 @@ def holding(database: str, word: str) -> set[str]:
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute("CHECKPOINT")
         place = "SELECT current_setting('data_directory') || '/base/' || oid FROM pg_database"
-        (folder,) = admin.execute(f"{place} WHERE datname = current_database()").fetchone()
-        named = admin.execute("SELECT pg_relation_filenode(oid)::text, relname FROM pg_class")
+        (folder,) = admin.execute(
+            f"{place} WHERE datname = current_database()"
+        ).fetchone()
+        named = admin.execute(
+            "SELECT pg_relation_filenode(oid)::text, relname FROM pg_class"
+        )
         names = dict(named.fetchall())
     files = [file for file in Path(folder).iterdir() if file.is_file()]
-    held = [file.name.split(".")[0] for file in files if word.encode() in file.read_bytes()]
+    held = [
+        file.name.split(".")[0] for file in files if word.encode() in file.read_bytes()
+    ]
     return {names.get(name, name) for name in held}
 
 
@@ -53,7 +63,9 @@ def forget(memory: Memory) -> Any:
 
 
 def test_no_page_holds_a_forgotten_word(memory: Memory, database: str) -> None:
-    assert {"messages", "records", "postings", "postings_pkey"} <= holding(database, "kumquat")
+    assert {"messages", "records", "postings", "postings_pkey"} <= holding(
+        database, "kumquat"
+    )
     report = forget(memory)
     assert (report.messages, report.records, report.traces_left) == (1, 1, False)
     assert holding(database, "kumquat") == set()
@@ -67,7 +79,9 @@ def test_no_page_holds_a_word_that_has_expired(memory: Memory, database: str) ->
     own = memory.user("ana")
     own.add(said("my papaya", id="old", at="2020-01-01"), session_id="t")
     row = {"record_id": "r", "text": "Has a papaya.", "source_message_ids": ["old"]}
-    own.add_records([row, {**row, "record_id": "s", "text": "Has fruit.", "supersedes": ["r"]}])
+    own.add_records(
+        [row, {**row, "record_id": "s", "text": "Has fruit.", "supersedes": ["r"]}]
+    )
     assert {"messages", "records", "postings"} <= holding(database, "papaya")
     memory.keep_days(messages=30)
     (report,) = memory.expire()
@@ -95,28 +109,35 @@ def test_what_an_old_snapshot_keeps_is_told_and_removed_later(
     assert holding(database, "kumquat") == holding(database, "zebra") == set()
 
 
-def test_a_table_in_use_is_not_waited_for_in_a_queue(memory: Memory, database: str) -> None:
+def test_a_table_in_use_is_not_waited_for_in_a_queue(
+    memory: Memory, database: str
+) -> None:
     with psycopg.connect(database) as reader:
-        reader.execute("SELECT count(*) FROM langmem_graph.messages")  # it holds its lock
+        # it holds its lock
+        reader.execute("SELECT count(*) FROM langmem_graph.messages")
         assert forget(memory).traces_left
         assert memory.user("bob").search_conversation("bees 3")
     assert memory.user("ana").forget(message="m19").traces_left is False
     assert holding(database, "kumquat") == set()
 
 
-def test_a_login_that_may_not_rewrite_the_tables_says_so(memory: Memory, database: str) -> None:
+def test_a_login_that_may_not_rewrite_the_tables_says_so(
+    memory: Memory, database: str
+) -> None:
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute(f"CREATE ROLE app LOGIN; GRANT {ROLE} TO app")
     url = database.replace("postgres:@", "app@")
     try:
-        with Memory(url, embeddings="hash") as application:  # it does not wait for half a minute
+        # it does not wait for half a minute
+        with Memory(url, embeddings="hash") as application:
             assert forget(application).traces_left
         result = CliRunner().invoke(app, ["migrate", url, "--rewrite"])
         assert "as the tables' owner" in str(result.exception)
         with psycopg.connect(database, autocommit=True) as admin:
             admin.execute("GRANT MAINTAIN ON ALL TABLES IN SCHEMA langmem_graph TO app")
         with Memory(url, embeddings="hash") as application:
-            assert application.user("ana").forget(message="m19").traces_left  # who else reads?
+            # who else reads?
+            assert application.user("ana").forget(message="m19").traces_left
             with psycopg.connect(database, autocommit=True) as admin:
                 admin.execute("GRANT pg_read_all_stats TO app")
             assert application.user("ana").forget(message="m18").traces_left is False
@@ -139,5 +160,7 @@ def test_large_tables_are_rewritten_by_a_command(
     assert result.exit_code == 0, result.output
     assert holding(database, "kumquat") == set()
     with psycopg.connect(database) as admin:
-        noted = admin.execute("SELECT count(*) FROM langmem_graph.meta WHERE key = 'traces_left'")
+        noted = admin.execute(
+            "SELECT count(*) FROM langmem_graph.meta WHERE key = 'traces_left'"
+        )
         assert noted.fetchone() == (0,)

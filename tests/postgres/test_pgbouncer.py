@@ -42,14 +42,21 @@ def bouncer(database: str) -> Iterator[str]:
             auth_file = {home}/users
             logfile = {home}/log"""
         (home / "users").write_text('"postgres" ""\n')
-        (home / "ini").write_text("\n".join(line.strip() for line in settings.splitlines()))
+        (home / "ini").write_text(
+            "\n".join(line.strip() for line in settings.splitlines())
+        )
         words = [str(program), str(home / "ini")]
-        if os.geteuid() == 0:  # it refuses to run as root; the server's user may reach the server
+        # it refuses to run as root; the server's user may reach the server
+        if os.geteuid() == 0:
             shutil.chown(home, "embedded_postgres")
             words += ["--user", "embedded_postgres"]
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
-            yield _reached(f"postgresql://postgres@/{name}?host={home}&port=6432", process, home)
+            yield _reached(
+                f"postgresql://postgres@/{name}?host={home}&port=6432", process, home
+            )
         finally:
             process.terminate()
             process.wait(20)
@@ -65,7 +72,9 @@ def _reached(url: str, process: "subprocess.Popen[bytes]", home: Path) -> str:
         if process.poll() is not None:
             break
     log = home / "log"
-    raise RuntimeError(f"pgbouncer did not start: {log.read_text() if log.exists() else ''}")
+    raise RuntimeError(
+        f"pgbouncer did not start: {log.read_text() if log.exists() else ''}"
+    )
 
 
 def test_the_server_keeps_plans_where_each_transaction_has_the_same_connection(
@@ -86,12 +95,13 @@ def test_two_users_take_turns_on_one_connection(bouncer: str, database: str) -> 
         Memory(database, embeddings="hash") as direct,
     ):
         ana, bob = memory.user("ana"), memory.user("bob")
-        for n in range(12):  # more often than psycopg waits before it would prepare a statement
+        # more often than psycopg waits before it would prepare a statement
+        for n in range(12):
             for own, name in ((ana, "ana"), (bob, "bob")):
                 own.add(said(f"{name} saw heron{n}", id=f"m{n}"), session_id="s")
-                assert [hit.text for hit in own.search_conversation(f"heron{n}", 1)] == [
-                    f"{name} saw heron{n}"
-                ]
+                assert [
+                    hit.text for hit in own.search_conversation(f"heron{n}", 1)
+                ] == [f"{name} saw heron{n}"]
                 assert direct.user(name).export()[-1]["id"] == f"m{n}"
         assert "bob" not in ana.recall("heron3").context
         report = ana.forget(message="m3")
@@ -109,4 +119,8 @@ def _settings_have_ended(memory: Memory) -> None:
         backend = connection.scalar(sa.text("SELECT pg_backend_pid()"))
     asked = "SELECT pg_backend_pid(), current_user, coalesce(current_setting('app.room', true), '')"
     with own.engine.connect() as connection:
-        assert tuple(connection.execute(sa.text(asked)).one()) == (backend, "postgres", "")
+        assert tuple(connection.execute(sa.text(asked)).one()) == (
+            backend,
+            "postgres",
+            "",
+        )

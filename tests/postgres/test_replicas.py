@@ -52,7 +52,13 @@ def trial(
     def start(place: int) -> None:
         nonlocal started
         started += 1
-        words = [database, f"w{started}", str(users), str(threads), str(where / f"{started}")]
+        words = [
+            database,
+            f"w{started}",
+            str(users),
+            str(threads),
+            str(where / f"{started}"),
+        ]
         running[place] = subprocess.Popen([sys.executable, "-c", WRITER, *words])
 
     for place in range(2):
@@ -83,11 +89,14 @@ def check(database: str, promised: list[str], users: int) -> Counter[str]:
             rows = {row["id"]: row["content"] for row in user.export()}
             own = {line.split()[1] for line in promised if line.split()[0] == user.id}
             found["lost"] += len(own - rows.keys())
-            found["foreign"] += sum(not text.endswith(user.id) for text in rows.values())
+            found["foreign"] += sum(
+                not text.endswith(user.id) for text in rows.values()
+            )
             found["stored"] += len(rows)
             until = time.monotonic() + 30
             while user.doctor(sample=0).waiting_to_embed and time.monotonic() < until:
-                time.sleep(0.5)  # what a killed process left is taken over after its lease
+                # what a killed process left is taken over after its lease
+                time.sleep(0.5)
             health = user.doctor(sample=0)
             found["not embedded"] += health.waiting_to_embed
             found["problems"] += len(health.problems)
@@ -110,7 +119,15 @@ def check(database: str, promised: list[str], users: int) -> Counter[str]:
 
 def assert_whole(found: Counter[str]) -> None:
     assert found["promised"] > ENOUGH
-    wrong = ("lost", "doubled", "foreign", "not embedded", "problems", "not found", "index differs")
+    wrong = (
+        "lost",
+        "doubled",
+        "foreign",
+        "not embedded",
+        "problems",
+        "not found",
+        "index differs",
+    )
     assert {name: found[name] for name in wrong} == dict.fromkeys(wrong, 0)
 
 

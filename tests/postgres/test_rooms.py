@@ -57,7 +57,11 @@ def read(kept: str) -> Iterator[Memory]:
 def filled(memory: Memory) -> Memory:
     for user in ("ana", "bob"):
         memory.user(user).add(said(f"{user} keeps bees", id="m1"), session_id="s")
-        row = {"text": f"{user} has bees.", "source_message_ids": ["m1"], "subject": "user"}
+        row = {
+            "text": f"{user} has bees.",
+            "source_message_ids": ["m1"],
+            "subject": "user",
+        }
         assert memory.user(user).add_records(row).stored
     return memory
 
@@ -65,12 +69,16 @@ def filled(memory: Memory) -> Memory:
 def test_what_one_is_told_is_found_by_this_user_alone(read: Memory) -> None:
     for user, other in (("ana", "bob"), ("bob", "ana")):
         own = read.user(user)
-        assert [hit.text for hit in own.search_conversation("bees")] == [f"{user} keeps bees"]
+        assert [hit.text for hit in own.search_conversation("bees")] == [
+            f"{user} keeps bees"
+        ]
         assert other not in own.recall("bees").context
         assert own.doctor(sample=0).problems == []
 
 
-@pytest.mark.parametrize("table", postgres_schema.ROOM_TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize(
+    "table", postgres_schema.ROOM_TABLES, ids=lambda table: table.name
+)
 def test_the_role_sees_no_other_room_when_statements_do_not_name_it(
     read: Memory, table: sa.Table
 ) -> None:
@@ -132,7 +140,8 @@ def test_no_row_of_another_room_can_be_written(read: Memory, command: str) -> No
 def test_the_role_owns_nothing_and_cannot_log_in(database: str) -> None:
     with psycopg.connect(database) as connection:
         role = connection.execute(
-            "SELECT rolcanlogin, rolsuper, rolbypassrls FROM pg_roles WHERE rolname = %s", [ROLE]
+            "SELECT rolcanlogin, rolsuper, rolbypassrls FROM pg_roles WHERE rolname = %s",
+            [ROLE],
         ).fetchone()
         owned = connection.execute(
             "SELECT count(*) FROM pg_class JOIN pg_roles r ON r.oid = relowner WHERE rolname = %s",
@@ -153,26 +162,39 @@ def test_settings_end_with_their_transaction(read: Memory) -> None:
         pass
     with engine.connect() as connection:
         query = sa.text("SELECT current_setting('app.room', true), current_user")
-        assert tuple(connection.execute(query).one()) in {("", "postgres"), (None, "postgres")}
+        assert tuple(connection.execute(query).one()) in {
+            ("", "postgres"),
+            (None, "postgres"),
+        }
 
 
 def test_characters_that_postgresql_cannot_store_come_back(memory: Memory) -> None:
     text = "zero \0 and \ue000 and \ue000\ue001 and \\x00"
     memory.user("ana").add(said(text, id="m1"), session_id="s\ue000")
-    assert [(row["id"], row["content"]) for row in memory.user("ana").export()] == [("m1", text)]
+    assert [(row["id"], row["content"]) for row in memory.user("ana").export()] == [
+        ("m1", text)
+    ]
 
 
 def test_two_memories_write_the_same_user_and_read_it_at_once(database: str) -> None:
-    with Memory(database, embeddings="hash") as one, Memory(database, embeddings="hash") as other:
+    with (
+        Memory(database, embeddings="hash") as one,
+        Memory(database, embeddings="hash") as other,
+    ):
         for n in range(6):
             writer, reader = (one, other) if n % 2 else (other, one)
-            writer.user("ana").add(said(f"unusual{n} thing", id=f"m{n}"), session_id="s")
+            writer.user("ana").add(
+                said(f"unusual{n} thing", id=f"m{n}"), session_id="s"
+            )
             found = reader.user("ana").search_conversation(f"unusual{n}")
             assert found[0].message_id == f"m{n}"
 
 
 def test_a_user_erased_by_another_process_stays_erased(database: str) -> None:
-    with Memory(database, embeddings="hash") as one, Memory(database, embeddings="hash") as other:
+    with (
+        Memory(database, embeddings="hash") as one,
+        Memory(database, embeddings="hash") as other,
+    ):
         one.user("ana").add(said("secret", id="m1"), session_id="s")
         held = rooms_of(one, "ana")
         held.ledger_id = held.read(partial(get_meta, key="ledger_id"))
@@ -201,15 +223,19 @@ def test_a_pool_of_the_application_is_used_and_stays_open(database: str) -> None
             memory.user("ana").add(said("bees", id="m1"), session_id="s")
             assert memory.user("ana").recall("bees").evidence
         with pool.connection() as connection:
-            assert connection.execute("SELECT count(*) FROM langmem_graph.messages").fetchone() == (
-                1,
-            )
+            assert connection.execute(
+                "SELECT count(*) FROM langmem_graph.messages"
+            ).fetchone() == (1,)
 
 
 def test_a_full_pool_is_an_error_of_ours_within_its_time(database: str) -> None:
     with ConnectionPool(database, min_size=1, max_size=1, open=True) as pool:
         full = pytest.raises(StorageError, match="All its connections are in use")
-        with Memory(pool, embeddings="hash", settings=QUICK) as memory, pool.connection(), full:
+        with (
+            Memory(pool, embeddings="hash", settings=QUICK) as memory,
+            pool.connection(),
+            full,
+        ):
             memory.user("ana").export()
 
 
@@ -278,7 +304,9 @@ def test_a_login_without_rights_and_a_server_without_pgvector(
     finally:
         with psycopg.connect(database, autocommit=True) as admin:
             admin.execute("DROP ROLE weak")
-    monkeypatch.setattr(postgres_schema, "_commands", lambda: ["CREATE EXTENSION nowhere"])
+    monkeypatch.setattr(
+        postgres_schema, "_commands", lambda: ["CREATE EXTENSION nowhere"]
+    )
     with pytest.raises(StorageError, match="needs pgvector"):
         postgres_schema.prepare(empty)
 
@@ -323,13 +351,17 @@ def test_a_closed_memory_says_so(database: str) -> None:
 
 def test_forgotten_words_leave_all_tables(memory: Memory, database: str) -> None:
     ana = memory.user("ana")
-    ana.add([said("the kumquat is mine", id="m1"), said("yes", id="m2")], session_id="s")
+    ana.add(
+        [said("the kumquat is mine", id="m1"), said("yes", id="m2")], session_id="s"
+    )
     ana.add_records({"text": "Has a kumquat.", "source_message_ids": ["m1"]})
     report = ana.forget(message="m1")
     assert (report.messages, report.records, report.traces_left) == (1, 1, False)
     with psycopg.connect(database) as connection:
         for table in postgres_schema.ROOM_TABLES:
-            row = connection.execute(f"SELECT count(*) FROM {table} t WHERE t::text ~ 'kumquat'")
+            row = connection.execute(
+                f"SELECT count(*) FROM {table} t WHERE t::text ~ 'kumquat'"
+            )
             assert row.fetchone() == (0,), table
     assert ana.doctor(sample=0).ok
 
@@ -340,14 +372,17 @@ def test_numbers_are_counted_in_each_room_and_never_given_twice(two: Memory) -> 
     ana.forget(message="m2")
     ana.add(said("third", id="m3"), session_id="s")
     with rooms_of(two, "ana").read_transaction() as connection:
-        assert connection.scalars(sa.select(messages.c.n).order_by(messages.c.n)).all() == [1, 3]
+        assert connection.scalars(
+            sa.select(messages.c.n).order_by(messages.c.n)
+        ).all() == [1, 3]
 
 
 def test_work_of_a_process_that_ended_is_taken_over(database: str) -> None:
     with Memory(database, embeddings="hash", settings=QUICK) as memory:
         ana = memory.user("ana")
         ana.add(said("bees", id="m1"), session_id="s")
-        with rooms_of(memory, "ana").write_transaction() as connection:  # as a killed one left it
+        # as a killed one left it
+        with rooms_of(memory, "ana").write_transaction() as connection:
             connection.exec_driver_sql("DELETE FROM vectors")
             connection.exec_driver_sql(
                 "INSERT INTO outbox (layer, item, task, attempts, claimed_by, claimed_until)"

@@ -10,13 +10,17 @@ from tests.integration.test_langgraph_server import as_user, run, served
 pytestmark = [pytest.mark.enable_socket, pytest.mark.timeout(180), pytest.mark.long]
 
 
-def test_what_one_server_was_told_the_other_recalls(database: str, tmp_path: Path) -> None:
+def test_what_one_server_was_told_the_other_recalls(
+    database: str, tmp_path: Path
+) -> None:
     homes = [tmp_path / name for name in ("one", "two")]
     for home in homes:
         home.mkdir()
     with ExitStack() as stack:
         one, two = (
-            stack.enter_context(served(home, LANGMEM_GRAPH_DIR="", POSTGRES_URI=database))
+            stack.enter_context(
+                served(home, LANGMEM_GRAPH_DIR="", POSTGRES_URI=database)
+            )
             for home in homes
         )
         for told, asked, seat in ((one, two, "aisle"), (two, one, "window")):

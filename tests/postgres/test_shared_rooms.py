@@ -18,7 +18,9 @@ from tests.support.shared_rooms import Application
 
 
 @pytest.mark.parametrize("count", [8, pytest.param(500, marks=pytest.mark.stress)])
-def test_no_foreign_row_whatever_the_application_answers(database: str, count: int) -> None:
+def test_no_foreign_row_whatever_the_application_answers(
+    database: str, count: int
+) -> None:
     application = Application(random.Random(11))
     options: dict[str, Any] = {"embeddings": "hash", "settings": shared_rooms.SETTINGS}
     options["model"] = shared_rooms.reasoner()
@@ -35,23 +37,33 @@ def test_the_walls_hold(database: str) -> None:
     with Memory(database, embeddings="hash", authorize=lambda *_: True) as memory:
         memory.user("team").add(said("of the user", id="m1"), session_id="s")
         for room in ("team", "shop"):
-            memory.shared(room, as_user="ana").add(said(f"of {room}", id="m1"), session_id="s")
+            memory.shared(room, as_user="ana").add(
+                said(f"of {room}", id="m1"), session_id="s"
+            )
         report = memory.user("ana").erase()
         assert report.shared_rooms == {"team": 1, "shop": 1}
         listed = [(one.user_id, one.is_shared) for one in memory.users()]
         assert listed == [("team", False), ("shop", True), ("team", True)]
-    keys = {"of the user": "team", "of team": shared_key("team"), "of shop": shared_key("shop")}
+    keys = {
+        "of the user": "team",
+        "of team": shared_key("team"),
+        "of shop": shared_key("shop"),
+    }
     with psycopg.connect(database) as connection:
         connection.execute("SET LOCAL ROLE langmem_graph_rooms")
         for text, key in keys.items():
             room = str(room_of(key))
             for setting in ("app.room", "app.rooms"):
                 connection.execute("SELECT set_config(%s, %s, true)", [setting, room])
-            seen = connection.execute("SELECT text FROM langmem_graph.messages").fetchall()
+            seen = connection.execute(
+                "SELECT text FROM langmem_graph.messages"
+            ).fetchall()
             assert seen == [(text,)]
 
 
-def test_ranking_is_that_of_a_directory_and_rooms_are_moved(database: str, tmp_path: Path) -> None:
+def test_ranking_is_that_of_a_directory_and_rooms_are_moved(
+    database: str, tmp_path: Path
+) -> None:
     options: dict[str, Any] = {"embeddings": "hash", "authorize": lambda *_: True}
     chance = random.Random(5)
     words = "pelican budget meeting friday harbour winter coffee letter".split()
@@ -67,9 +79,9 @@ def test_ranking_is_that_of_a_directory_and_rooms_are_moved(database: str, tmp_p
             found = [
                 [
                     (hit.room, hit.message_id, round(hit.score, 6))
-                    for hit in memory.user("ana", shared=["team", "shop"]).search_conversation(
-                        "pelican coffee", k=20, ranking=method
-                    )
+                    for hit in memory.user(
+                        "ana", shared=["team", "shop"]
+                    ).search_conversation("pelican coffee", k=20, ranking=method)
                 ]
                 for memory in (ledger, rows)
             ]
@@ -81,7 +93,9 @@ def test_edges_of_a_teams_decision_are_followed(database: str) -> None:
     with shared_rooms.linked(database) as memory:
         found = shared_rooms.shown_along_an_edge(memory)
         assert shared_rooms.FLOOD in found.context
-        assert "(shared room team, added by bob)" in found.context.split("Check this")[1]
+        assert (
+            "(shared room team, added by bob)" in found.context.split("Check this")[1]
+        )
 
 
 def test_a_room_that_holds_nothing_is_named(database: str, caplog: Any) -> None:
@@ -104,7 +118,9 @@ def test_a_shared_room_is_looked_for_once(database: str) -> None:
 
     with Memory(database, embeddings="hash", authorize=lambda *_: True) as memory:
         for room in ("team", "shop"):
-            memory.shared(room, as_user="bob").add(said(f"pelicans of {room}"), session_id="s")
+            memory.shared(room, as_user="bob").add(
+                said(f"pelicans of {room}"), session_id="s"
+            )
         memory.user("ana").add(said("I like tea"), session_id="s")
         transactions("team", "shop")  # opens the rooms
         sa.event.listen(sa.Engine, "before_cursor_execute", note)

@@ -20,7 +20,9 @@ from tests.support import filtered
 @pytest.mark.parametrize(("messages", "filters"), [
     (300, 12), pytest.param(3_000, 1_000, marks=[pytest.mark.stress, pytest.mark.timeout(3_600)])
 ])  # fmt: skip
-def test_it_finds_what_comparing_all_finds(database: str, messages: int, filters: int) -> None:
+def test_it_finds_what_comparing_all_finds(
+    database: str, messages: int, filters: int
+) -> None:
     with Memory(database, embeddings="hash", settings=filtered.SETTINGS) as memory:
         user = memory.user("ana")
         known, carried = filtered.fill(user, messages)
@@ -43,12 +45,19 @@ def test_a_filter_is_looked_up_for_each_row(database: str, layer: str) -> None:
     """With joins instead, the time of a search would grow with the messages that pass."""
     with Memory(database, embeddings="hash") as memory:
         user = memory.user("ana")
-        user.add(said("the budget of bees", metadata={"project": "atlas"}), session_id="s")
+        user.add(
+            said("the budget of bees", metadata={"project": "atlas"}), session_id="s"
+        )
         services = memory._services.within(parsed({"project": "atlas"}))
-        with services.room("ana") as room, room.database.read_transaction() as connection:
+        with (
+            services.room("ana") as room,
+            room.database.read_transaction() as connection,
+        ):
             number = {"messages": messages.c.n, "records": records.c.n}[layer]
             query = sa.select(number).where(*within(connection, layer, number))
-            words = str(query.compile(connection, compile_kwargs={"literal_binds": True}))
+            words = str(
+                query.compile(connection, compile_kwargs={"literal_binds": True})
+            )
             plan = connection.exec_driver_sql(f"EXPLAIN {words}").scalars().all()
     assert any("SubPlan" in line for line in plan), plan
     assert not any("Semi Join" in line or "Anti Join" in line for line in plan), plan
@@ -88,7 +97,9 @@ def test_an_older_database_is_brought_up_to_date(database: str, version: int) ->
     assert "(room, words, term, item) INCLUDE (own, before, size)" in words
     with Memory(database, embeddings="hash") as memory:
         ana = memory.user("ana")
-        ana.add(said("a new word", id="new"), session_id="s", metadata={"project": "atlas"})
+        ana.add(
+            said("a new word", id="new"), session_id="s", metadata={"project": "atlas"}
+        )
         found = [ana.search_conversation("word", where=where) for where in (
             {"project": "atlas"}, {"project": {"$exists": False}}, {"session_id": "s"}
         )]  # fmt: skip
@@ -96,8 +107,11 @@ def test_an_older_database_is_brought_up_to_date(database: str, version: int) ->
             ["new"], ["old"], ["new", "old"]
         ]  # fmt: skip
         ana.forget(message="new")
-        memory.user("bob").add(said("x", id="b"), session_id="s", metadata={"project": "atlas"})
-    with psycopg.connect(database) as connection:  # a superuser sees all; the role its room alone
+        memory.user("bob").add(
+            said("x", id="b"), session_id="s", metadata={"project": "atlas"}
+        )
+    # a superuser sees all; the role its room alone
+    with psycopg.connect(database) as connection:
         values = "SELECT count(*) FROM langmem_graph.message_values"
         assert connection.execute(values).fetchone() == (1,)
         connection.execute("SET LOCAL ROLE langmem_graph_rooms")

@@ -20,7 +20,11 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
         while opened:
             opened.pop().close()
         chosen = nested(
-            **{"extraction__debounce_seconds": 3_600, "storage__closing_seconds": 0.01, **settings}
+            **{
+                "extraction__debounce_seconds": 3_600,
+                "storage__closing_seconds": 0.01,
+                **settings,
+            }
         )
         memory = Memory(tmp_path / "m", model=model, embeddings="hash", settings=chosen)
         opened.append(memory)

@@ -30,7 +30,9 @@ def test_an_answer_from_nowhere_is_not_given(open_memory: Any, said: Any) -> Non
     model = good(GroundedAnswer=said, Unification={})
     graph = create_recall_graph(open_memory(model), answer=True)
     done = graph.invoke({"messages": [HumanMessage(ASKED)]}, ANA)
-    assert done["messages"][-1].text == ("I don't know: memory does not say (w:person), (g:gift).")
+    assert done["messages"][-1].text == (
+        "I don't know: memory does not say (w:person), (g:gift)."
+    )
 
 
 def test_an_answer_that_cannot_be_used_is_said_to_be_that(open_memory: Any) -> None:
@@ -45,10 +47,14 @@ def test_an_answer_that_cannot_be_used_is_said_to_be_that(open_memory: Any) -> N
         said = "I don't know: an answer of the model could not be used"
         assert done["messages"][-1].text.startswith(said)
         assert "Not found in memory" not in done["memory_context"]
-        assert done["memory_recall"]["reasoning"]["unusable"] is ("Unification" in unusable)
+        assert done["memory_recall"]["reasoning"]["unusable"] is (
+            "Unification" in unusable
+        )
 
 
-def test_facts_that_disagree_are_both_shown_and_no_model_answers(open_memory: Any) -> None:
+def test_facts_that_disagree_are_both_shown_and_no_model_answers(
+    open_memory: Any,
+) -> None:
     def disagree(prompt: str) -> dict[str, Any]:
         wedding, lamp = alias(prompt, SAID["m3"]), alias(prompt, SAID["m2"])
         return {

@@ -25,7 +25,11 @@ def test_what_the_plan_names_comes_first_and_costs_one_call(open_memory: Any) ->
         f'  - 2025-03-01 10:00 user [m1]: "{PUPPY}"',
     ]
     assert "a lot of light" not in found.context
-    assert [risk.basis for risk in found.reasoning.risks] == ["memory", "world", "world"]
+    assert [risk.basis for risk in found.reasoning.risks] == [
+        "memory",
+        "world",
+        "world",
+    ]
     assert calls(model) == ["GoalPlan"]  # nothing that it has not seen
 
 
@@ -34,7 +38,8 @@ def test_what_the_plan_did_not_see_is_asked_about_once(open_memory: Any) -> None
     memory = open_memory(model, reasoning__risk_floor=0.1, **NARROW)
     found = memory.user("ana").recall("Book a seat on the aisle", mode="auto")
     assert calls(model) == ["GoalPlan", "Consequences"]
-    assert SAID["m5"] not in dict(model.asked)["Consequences"]  # which the plan has seen
+    # which the plan has seen
+    assert SAID["m5"] not in dict(model.asked)["Consequences"]
     assert f'- "{POISON}"' in found.context
     assert PUPPY in found.context
     assert SAID["m2"] not in found.context  # found for the risks, and not named
@@ -76,7 +81,11 @@ def test_general_knowledge_is_never_stored_and_binds_nothing(open_memory: Any) -
 
 
 def test_what_was_not_shown_speaks_against_nothing(open_memory: Any) -> None:
-    plan = {"intent": "act", "sure": True, "against": [{"fact": "f77", "why": "Nobody likes it."}]}
+    plan = {
+        "intent": "act",
+        "sure": True,
+        "against": [{"fact": "f77", "why": "Nobody likes it."}],
+    }
     found = open_memory(acting(GoalPlan=plan)).user("ana").recall(PALM, mode="auto")
     assert found.reasoning.risks == []
     assert "Nobody" not in found.context
@@ -96,14 +105,27 @@ def test_what_was_forgotten_meanwhile_speaks_against_nothing(open_memory: Any) -
 
 @pytest.mark.parametrize("kind", [CAUSAL, SEMANTIC])
 @pytest.mark.parametrize("use", [True, False])
-def test_edges_are_followed_in_both_directions(open_memory: Any, kind: str, use: bool) -> None:
-    switch = "reasoning__use_causal_edges" if kind == CAUSAL else "reasoning__use_semantic_edges"
+def test_edges_are_followed_in_both_directions(
+    open_memory: Any, kind: str, use: bool
+) -> None:
+    switch = (
+        "reasoning__use_causal_edges"
+        if kind == CAUSAL
+        else "reasoning__use_semantic_edges"
+    )
     model = acting()
     memory = open_memory(model, reasoning__risk_facts=1, **NARROW, **{switch: use})
     seed, forth, back, _ = with_records(
-        memory, "sago palm where buy", "the vase fell", "a flood came", "unlike anything"
+        memory,
+        "sago palm where buy",
+        "the vase fell",
+        "a flood came",
+        "unlike anything",
     )
-    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
+    with (
+        memory._services.room("ana") as room,
+        room.database.write_transaction() as connection,
+    ):
         add_link(connection, seed, forth, kind, weight=0.9, scorer="t", origin="t")
         add_link(connection, back, seed, kind, weight=0.8, scorer="t", origin="t")
     memory.user("ana").recall("sago palm where buy", mode="auto")
@@ -118,9 +140,16 @@ def test_semantic_edges_below_a_cosine_are_not_followed(open_memory: Any) -> Non
         model, reasoning__risk_facts=1, reasoning__semantic_edge_floor=0.5, **NARROW
     )
     seed, near, far, caused = with_records(
-        memory, "sago palm where buy", "the vase fell", "a flood came", "unlike anything"
+        memory,
+        "sago palm where buy",
+        "the vase fell",
+        "a flood came",
+        "unlike anything",
     )
-    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
+    with (
+        memory._services.room("ana") as room,
+        room.database.write_transaction() as connection,
+    ):
         add_link(connection, seed, near, SEMANTIC, weight=0.5, scorer="t", origin="t")
         add_link(connection, seed, far, SEMANTIC, weight=0.49, scorer="t", origin="t")
         add_link(connection, seed, caused, CAUSAL, weight=0.1, scorer="t", origin="t")
@@ -133,10 +162,17 @@ def test_semantic_edges_below_a_cosine_are_not_followed(open_memory: Any) -> Non
 def test_at_most_eight_facts_come_along_edges(open_memory: Any) -> None:
     model = acting()
     memory = open_memory(model, reasoning__risk_facts=1, **NARROW)
-    numbers = with_records(memory, "sago palm where buy", *(f"thing {n}" for n in range(12)))
-    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
+    numbers = with_records(
+        memory, "sago palm where buy", *(f"thing {n}" for n in range(12))
+    )
+    with (
+        memory._services.room("ana") as room,
+        room.database.write_transaction() as connection,
+    ):
         for other in numbers[1:]:
-            add_link(connection, 1, other, CAUSAL, weight=other / 20, scorer="t", origin="t")
+            add_link(
+                connection, 1, other, CAUSAL, weight=other / 20, scorer="t", origin="t"
+            )
     memory.user("ana").recall("sago palm where buy", mode="auto")
     linked = re.findall(r"thing \d+", dict(model.asked)["Consequences"])
     assert len(linked) == 8
@@ -180,7 +216,9 @@ def test_appointments_at_the_same_time_are_found_by_code(
     if collides:
         line = "- The schedule has something at that time: Mon 2025-06-0"
         assert found.context.splitlines()[4].startswith(line)
-        assert found.context.splitlines()[4].endswith(" 09:00 to 10:00 UTC, recurring [m5]")
+        assert found.context.splitlines()[4].endswith(
+            " 09:00 to 10:00 UTC, recurring [m5]"
+        )
         assert "sees the dentist" in found.context.splitlines()[5]
 
 
@@ -203,7 +241,9 @@ def test_a_failing_second_search_is_reported_and_the_rest_stays(
     def fail(*_: Any) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr("langmem_graph.reasoning.counterfactual.nearest_to_examples", fail)
+    monkeypatch.setattr(
+        "langmem_graph.reasoning.counterfactual.nearest_to_examples", fail
+    )
     found = memory.user("ana").recall("the aisle seat", mode="auto")
     assert found.report.status == "degraded"
     assert "looking for risks failed: OSError: disk" in found.report.warnings
@@ -217,12 +257,16 @@ def test_a_schedule_of_years_is_compared_quickly(open_memory: Any) -> None:
             "text": f"Standing thing {n}.",
             "source_message_ids": ["m5"],
             "facet": "schedule",
-            "event_time": {"start": f"2023-01-01T{n % 24:02d}:00", "recurrence": "FREQ=DAILY"},
+            "event_time": {
+                "start": f"2023-01-01T{n % 24:02d}:00",
+                "recurrence": "FREQ=DAILY",
+            },
         }
         for n in range(60)
     ]
     memory.user("ana").add_records(old)
     _appointment(memory, start="2025-06-02T09:00")
     found = memory.user("ana").recall("Book me a haircut", mode="auto")
-    assert "sees the dentist" in found.reasoning.overlaps[0]  # what happens once comes first
+    # what happens once comes first
+    assert "sees the dentist" in found.reasoning.overlaps[0]
     assert len(found.reasoning.overlaps) <= 5

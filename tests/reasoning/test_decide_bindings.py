@@ -17,16 +17,22 @@ from langmem_graph.retrieval.quoted_context import FactAliases
 
 
 def _proof(*atoms: str, **bound: str) -> Proof:
-    goals = [Subgoal(id=f"s{n}", atom=atom, query="q") for n, atom in enumerate(atoms, 1)]
+    goals = [
+        Subgoal(id=f"s{n}", atom=atom, query="q") for n, atom in enumerate(atoms, 1)
+    ]
     known = {name: Bound(entity=entity, facts=["x"]) for name, entity in bound.items()}
     return Proof(subgoals=goals, bindings=known)
 
 
 def _shown(*texts: str) -> FactAliases:
-    return FactAliases.of([Fact(id=f"id{n}", text=text) for n, text in enumerate(texts, 1)])
+    return FactAliases.of(
+        [Fact(id=f"id{n}", text=text) for n, text in enumerate(texts, 1)]
+    )
 
 
-def _bound(proof: Proof, shown: FactAliases, *bindings: tuple[str, str, list[str]]) -> list[Any]:
+def _bound(
+    proof: Proof, shown: FactAliases, *bindings: tuple[str, str, list[str]]
+) -> list[Any]:
     rows = [{"variable": v, "entity": e, "facts": f} for v, e, f in bindings]
     return bind(proof, Unification.model_validate({"bindings": rows}), shown)
 
@@ -56,7 +62,11 @@ def test_a_binding_that_repeats_what_is_known_adds_its_facts() -> None:
     assert proof.bindings["w"].facts == ["x", "id1"]
 
 
-@given(st.permutations([("w", "Lena", ["f1"]), ("w", "Nora", ["f2"]), ("g", "lamp", ["f1"])]))
+@given(
+    st.permutations(
+        [("w", "Lena", ["f1"]), ("w", "Nora", ["f2"]), ("g", "lamp", ["f1"])]
+    )
+)
 @settings(max_examples=10)
 def test_the_order_of_proposals_decides_nothing(order: Sequence[Any]) -> None:
     proof = _proof("(w:person) has (g:gift)")
@@ -69,9 +79,16 @@ def test_the_order_of_proposals_decides_nothing(order: Sequence[Any]) -> None:
 
 
 def test_facts_disagree_where_the_model_says_so() -> None:
-    rows = [{"variable": "w", "entity": e, "facts": [f]} for e, f in (("Lena", "f1"), ("Al", "f2"))]
+    rows = [
+        {"variable": "w", "entity": e, "facts": [f]}
+        for e, f in (("Lena", "f1"), ("Al", "f2"))
+    ]
     proof = _proof("(w:person) is the boss")
-    bind(proof, Unification(bindings=rows, disagree=["w"]), _shown("Lena rules", "Al rules"))
+    bind(
+        proof,
+        Unification(bindings=rows, disagree=["w"]),
+        _shown("Lena rules", "Al rules"),
+    )
     (conflict,) = proof.conflicts
     assert conflict.values == {"Lena": ["id1"], "Al": ["id2"]}
     assert not proof.rows
@@ -79,9 +96,19 @@ def test_facts_disagree_where_the_model_says_so() -> None:
 
 def test_values_that_belong_together_share_a_row() -> None:
     proof = _proof("(p:person) gave the user (g:gift) in (c:city)")
-    given = [("p", "Ana", 1), ("g", "scarf", 1), ("p", "Ben", 2), ("g", "mug", 2), ("c", "Ulm", 0)]
-    rows = [{"variable": v, "entity": e, "facts": ["f1"], "row": n} for v, e, n in given]
-    bind(proof, Unification(bindings=rows), _shown("In Ulm Ana gave a scarf, Ben a mug"))
+    given = [
+        ("p", "Ana", 1),
+        ("g", "scarf", 1),
+        ("p", "Ben", 2),
+        ("g", "mug", 2),
+        ("c", "Ulm", 0),
+    ]
+    rows = [
+        {"variable": v, "entity": e, "facts": ["f1"], "row": n} for v, e, n in given
+    ]
+    bind(
+        proof, Unification(bindings=rows), _shown("In Ulm Ana gave a scarf, Ben a mug")
+    )
     assert [row.values for row in proof.found_rows()] == [
         {"c": "Ulm", "p": "Ana", "g": "scarf"},
         {"c": "Ulm", "p": "Ben", "g": "mug"},
@@ -94,11 +121,19 @@ def test_values_that_belong_together_share_a_row() -> None:
 
 def test_a_row_that_does_not_belong_is_taken_out_and_new_ones_stay() -> None:
     proof = _proof("she liked (g:gift)")
-    proof.rows = [{"g": Bound(entity="lamp", facts=["a"])}, {"g": Bound(entity="drill")}]
+    proof.rows = [
+        {"g": Bound(entity="lamp", facts=["a"])},
+        {"g": Bound(entity="drill")},
+    ]
     answer = Unification.model_validate(
         {
-            "bindings": [{"variable": "g", "entity": "scarf", "facts": ["f1"], "row": 3}],
-            "drop": [{"row": 2, "why": "It came back."}, {"row": 3, "why": "It is new."}],
+            "bindings": [
+                {"variable": "g", "entity": "scarf", "facts": ["f1"], "row": 3}
+            ],
+            "drop": [
+                {"row": 2, "why": "It came back."},
+                {"row": 3, "why": "It is new."},
+            ],
         }
     )
     bind(proof, answer, _shown("She liked the scarf"))
@@ -116,7 +151,9 @@ def test_at_most_twelve_rows_are_kept() -> None:
 
 def test_a_statement_is_proved_only_when_nothing_in_it_is_open() -> None:
     proof = _proof("(w:person) has (g:gift)", w="Lena")
-    answer = Unification.model_validate({"grounded": [{"subgoal": "s1", "facts": ["f1"]}]})
+    answer = Unification.model_validate(
+        {"grounded": [{"subgoal": "s1", "facts": ["f1"]}]}
+    )
     bind(proof, answer, _shown("Lena has it"))
     assert not proof.subgoals[0].grounded
 
@@ -157,9 +194,16 @@ def test_names_stand_in_texts(entity: str, text: str, stands: bool) -> None:
 
 @pytest.mark.parametrize(
     ("entity", "stands"),
-    [("2025-03-05", True), ("2025-02-28", True), ("2025-04-12", True), ("2025-03-06", False)],
+    [
+        ("2025-03-05", True),
+        ("2025-02-28", True),
+        ("2025-04-12", True),
+        ("2025-03-06", False),
+    ],
 )
-def test_a_day_stands_in_a_header_or_follows_from_the_words(entity: str, stands: bool) -> None:
+def test_a_day_stands_in_a_header_or_follows_from_the_words(
+    entity: str, stands: bool
+) -> None:
     said = {"at": "2025-03-05T10:00:00Z", "day": "2025-04-12"}
     fact = Fact.model_validate({"id": "x", "text": "Last Friday I quit my job", **said})
     assert stands_in(entity, [fact]) is stands
@@ -174,7 +218,11 @@ def _fact(number: int, **fields: Any) -> Fact:
 
 
 HOME = {"subject": "user", "attribute": "home"}
-PAST = {"labels": [{"relation": "ended", "statement": "t", "record_id": "r", "newest_id": "r"}]}
+PAST = {
+    "labels": [
+        {"relation": "ended", "statement": "t", "record_id": "r", "newest_id": "r"}
+    ]
+}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,11 @@ def always_more() -> Any:
     words = iter(WORDS * 10)
     return lambda _: {
         "look_for": [
-            {"atom": f"there is a {word}", "query": f"{word} in the park", "for_subgoal": "s1"}
+            {
+                "atom": f"there is a {word}",
+                "query": f"{word} in the park",
+                "for_subgoal": "s1",
+            }
             for word in (next(words), next(words))
         ]
     }
@@ -94,7 +98,9 @@ def test_the_budget_ends_the_loop_and_says_so() -> None:
     model = AnswersBySchema(GoalPlan=PLAN, Unification=unify)
     assert prove(model, reasoning__max_calls=2)["proof"]["status"] == "budget"
     assert (
-        prove(AnswersBySchema(GoalPlan=PLAN), reasoning__seconds=1e-9)["proof"]["status"]
+        prove(AnswersBySchema(GoalPlan=PLAN), reasoning__seconds=1e-9)["proof"][
+            "status"
+        ]
         == "budget"
     )
 

@@ -28,7 +28,9 @@ def changed_her_mind(memory: Any) -> None:
 
 def fact_of(prompt: str, text: str) -> str:
     """The alias of the first fact with this text, whatever stands before it."""
-    lines = (one for one in prompt.splitlines() if one.startswith("f") and one.endswith(text))
+    lines = (
+        one for one in prompt.splitlines() if one.startswith("f") and one.endswith(text)
+    )
     return next(lines).split(":")[0]
 
 
@@ -53,8 +55,12 @@ def test_every_prompt_and_the_context_show_the_label(open_memory: Any) -> None:
     assert recalled.context.count(LAMP) == 1
     shown = {fact.id: fact.outdated for fact in recalled.facts}
     assert shown["record:scarf"] is False
-    assert [shown[own] for own in ("message:m4", "record:lamp") if own in shown] == [True]
-    assert [hit.outdated for hit in recalled.evidence if hit.message_id == "m4"] == [True]
+    assert [shown[own] for own in ("message:m4", "record:lamp") if own in shown] == [
+        True
+    ]
+    assert [hit.outdated for hit in recalled.evidence if hit.message_id == "m4"] == [
+        True
+    ]
     assert recalled.reasoning is not None
     assert recalled.reasoning.bindings["g"] == "the red scarf"
     assert not recalled.reasoning.conflicts
@@ -64,7 +70,9 @@ def test_the_answer_step_sees_the_label(open_memory: Any) -> None:
     model = good(Unification={})
     memory = open_memory(model)
     changed_her_mind(memory)
-    create_recall_graph(memory, answer=True).invoke({"messages": [HumanMessage(ASKED)]}, ANA)
+    create_recall_graph(memory, answer=True).invoke(
+        {"messages": [HumanMessage(ASKED)]}, ANA
+    )
     (question,) = (prompt for name, prompt in model.asked if name == "GroundedAnswer")
     assert f'{REPLACED} "user" said "{LAMP}"' in question
 
@@ -86,8 +94,14 @@ def test_a_label_that_was_taken_back_meanwhile_is_not_shown(open_memory: Any) ->
 def test_a_fact_that_was_superseded_meanwhile_proves_nothing(open_memory: Any) -> None:
     def change_first(prompt: str) -> dict[str, Any]:
         fact = fact_of(prompt, f'"{LAMP}"')
-        told(memory.user("ana"), SCARF, "m6", "scarf", "2025-04-01", supersedes=["lamp"])
-        return {"bindings": [{"variable": "g", "entity": "the ceramic lamp", "facts": [fact]}]}
+        told(
+            memory.user("ana"), SCARF, "m6", "scarf", "2025-04-01", supersedes=["lamp"]
+        )
+        return {
+            "bindings": [
+                {"variable": "g", "entity": "the ceramic lamp", "facts": [fact]}
+            ]
+        }
 
     memory = open_memory(good(Unification=change_first))
     row = {"text": LAMP, "source_message_ids": ["m4"], "record_id": "lamp", **LIKES}
@@ -104,9 +118,18 @@ def test_a_fact_that_was_superseded_meanwhile_proves_nothing(open_memory: Any) -
 def weight(number: int, month: int, confirmation: str, *, holds: bool = True) -> Fact:
     own = f"r{number}"
     label = Label(relation="replaces", statement="s", record_id=own, newest_id="r0")
-    fields = {"subject": "user", "attribute": "weight", "labels": [] if holds else [label]}
+    fields = {
+        "subject": "user",
+        "attribute": "weight",
+        "labels": [] if holds else [label],
+    }
     return Fact.model_validate(
-        {"id": f"record:{own}", "text": "t", "at": f"2026-0{month}-01T00:00:00Z", **fields}
+        {
+            "id": f"record:{own}",
+            "text": "t",
+            "at": f"2026-0{month}-01T00:00:00Z",
+            **fields,
+        }
         | {"record_id": own, "confirmation": confirmation}
     )
 
@@ -114,13 +137,16 @@ def weight(number: int, month: int, confirmation: str, *, holds: bool = True) ->
 @pytest.mark.parametrize(
     ("older", "newer", "winner"),
     [
-        (weight(1, 1, "confirmed"), weight(2, 3, "inferred"), "newer"),  # recency before grade
+        # recency before grade
+        (weight(1, 1, "confirmed"), weight(2, 3, "inferred"), "newer"),
         (weight(1, 1, "inferred"), weight(2, 3, "inferred"), "newer"),
-        (weight(1, 1, "confirmed"), weight(2, 3, "draft"), "older"),  # nobody agreed to it
+        # nobody agreed to it
+        (weight(1, 1, "confirmed"), weight(2, 3, "draft"), "older"),
         (weight(1, 1, "draft"), weight(2, 3, "inferred"), "newer"),
         (weight(1, 1, "inferred"), weight(2, 3, "confirmed", holds=False), "older"),
         (weight(1, 1, "confirmed", holds=False), weight(2, 3, "draft"), "newer"),
-        (weight(1, 2, "confirmed"), weight(2, 2, "inferred"), "older"),  # of the same day: grade
+        # of the same day: grade
+        (weight(1, 2, "confirmed"), weight(2, 2, "inferred"), "older"),
         (weight(1, 2, "confirmed"), weight(2, 2, "confirmed"), None),
     ],
 )
@@ -133,5 +159,8 @@ def test_between_the_users_own_statements_the_newer_one_counts(
 
 def test_only_the_facts_that_hold_date_a_value() -> None:
     past = weight(3, 5, "confirmed", holds=False)
-    values = {"94 kg": [weight(1, 1, "confirmed"), past], "89 kg": [weight(2, 3, "confirmed")]}
+    values = {
+        "94 kg": [weight(1, 1, "confirmed"), past],
+        "89 kg": [weight(2, 3, "confirmed")],
+    }
     assert decide(values) == "89 kg"

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.reasoning.nl_logic import Atom, Variable, as_query, in_line_form, same_entity
+from langmem_graph.reasoning.nl_logic import (
+    Atom,
+    Variable,
+    as_query,
+    in_line_form,
+    same_entity,
+)
 
 names = st.from_regex(r"[a-z]\w{0,8}", fullmatch=True).filter(str.isascii)
 types = st.from_regex(r"[a-z][a-zé ]{0,12}[a-zé]", fullmatch=True)
@@ -25,7 +31,9 @@ def test_the_inline_form_is_read() -> None:
     assert not atom.apply({"w": "Lena", "g": "lamp"}).variables
 
 
-@pytest.mark.parametrize("text", ["", "plain", "(x)", "(:y)", "(x:)", "((", "(x:(y))", "a (b c:d)"])
+@pytest.mark.parametrize(
+    "text", ["", "plain", "(x)", "(:y)", "(x:)", "((", "(x:(y))", "a (b c:d)"]
+)
 def test_what_is_no_variable_stays_text(text: str) -> None:
     assert Atom.parse(text).variables == ()
     assert str(Atom.parse(text)) == text
@@ -59,7 +67,9 @@ def test_atoms_that_say_something_else_are_told_apart() -> None:
     one = Atom.parse("(x:person) likes (y:person)")
     assert one.canonical() != Atom.parse("(x:person) likes (x:person)").canonical()
     assert one.canonical() != Atom.parse("(x:person) likes (y:city)").canonical()
-    assert one.canonical() == Atom.parse("The (a:Person) likes  (b:person)!").canonical()
+    assert (
+        one.canonical() == Atom.parse("The (a:Person) likes  (b:person)!").canonical()
+    )
 
 
 def test_entities_are_compared_by_what_they_name() -> None:
@@ -76,7 +86,10 @@ def test_entities_are_compared_by_what_they_name() -> None:
         ("?v came with <gift-1:gift>", "(v:thing) came with (gift-1:gift)"),
         ("the user drank (x:drink (hot))", "the user drank (x:drink hot)"),
         ("(人:人物)住在(c：城市)", "(人:人物)住在(c:城市)"),
-        ("Tom (brother) came at 10:30 (see below)", "Tom (brother) came at 10:30 (see below)"),
+        (
+            "Tom (brother) came at 10:30 (see below)",
+            "Tom (brother) came at 10:30 (see below)",
+        ),
     ],
 )
 def test_other_ways_to_write_a_variable_are_read(written: str, read: str) -> None:
@@ -96,6 +109,8 @@ def test_variables_are_no_words_to_search_for(written: str, query: str) -> None:
     assert as_query(written, ["w"]) == query
 
 
-@pytest.mark.parametrize("text", ["(x)", "(:y)", "(x:)", "(x:(y))", "a (b c:d)", "{x: y"])
+@pytest.mark.parametrize(
+    "text", ["(x)", "(:y)", "(x:)", "(x:(y))", "a (b c:d)", "{x: y"]
+)
 def test_what_only_looks_like_a_variable_is_noticed(text: str) -> None:
     assert Atom.parse(in_line_form(text)).is_malformed

@@ -23,7 +23,9 @@ def test_a_question_of_several_hops_is_proved(open_memory: Any) -> None:
     assert found.reasoning.status == "grounded"
     assert found.reasoning.bindings == {"w": "Lena", "g": "the ceramic lamp"}
     lines = found.context.splitlines()
-    assert lines[3].startswith('Facts for the request (w = "Lena", g = "the ceramic lamp"):')
+    assert lines[3].startswith(
+        'Facts for the request (w = "Lena", g = "the ceramic lamp"):'
+    )
     assert {hit.message_id for hit in found.evidence[:3]} == {"m2", "m3", "m4"}
     assert calls(model) == ["GoalPlan", "Unification"]
     assert found.report.llm_calls == 2
@@ -38,7 +40,9 @@ def test_what_stays_open_is_named(open_memory: Any) -> None:
     assert 'Not found in memory:\n- "(w:person)"' in found.context
 
 
-def test_calls_of_a_look_up_that_suffices_and_of_the_worst_case(open_memory: Any) -> None:
+def test_calls_of_a_look_up_that_suffices_and_of_the_worst_case(
+    open_memory: Any,
+) -> None:
     model = good(GoalPlan={"facts": ["f1"], "sure": True})
     found = open_memory(model).user("ana").recall(ASKED, mode="reason")
     assert found.report.llm_calls == len(calls(model)) == 1
@@ -48,7 +52,10 @@ def test_calls_of_a_look_up_that_suffices_and_of_the_worst_case(open_memory: Any
     def more(prompt: str) -> dict[str, Any]:
         own = (next(words), next(words))
         return {
-            "look_for": [{"atom": f"a {w} is there", "query": w, "for_subgoal": "s1"} for w in own]
+            "look_for": [
+                {"atom": f"a {w} is there", "query": w, "for_subgoal": "s1"}
+                for w in own
+            ]
         }
 
     worst = good(
@@ -56,10 +63,16 @@ def test_calls_of_a_look_up_that_suffices_and_of_the_worst_case(open_memory: Any
         Unification=more,
         GroundedAnswer={"known": False},
     )
-    narrow = {"context__k": 1, "reasoning__plan_facts": 1, "reasoning__subgoal_facts": 1}
+    narrow = {
+        "context__k": 1,
+        "reasoning__plan_facts": 1,
+        "reasoning__subgoal_facts": 1,
+    }
     memory = open_memory(worst, reasoning__risk_floor=0.1, **narrow)
     user = memory.user("ana")
-    trees = [f"The {w} grows." for w in "alder birch cedar dogwood elder fir ginkgo".split()]
+    trees = [
+        f"The {w} grows." for w in "alder birch cedar dogwood elder fir ginkgo".split()
+    ]
     user.add([{"role": "user", "content": text} for text in trees], session_id="trees")
     found = user.recall(ASKED, mode="reason")
     assert calls(worst) == ["GoalPlan", *["Unification"] * 3, "Consequences"]
@@ -93,7 +106,9 @@ UNREAD = ("no tool call", "an empty answer", "another error", "a list")
         for marks in [[pytest.mark.stress] if name in UNREAD and step != "all" else []]
     ],
 )
-def test_bad_answers_never_cost_the_turn_its_context(open_memory: Any, step: str, bad: Any) -> None:
+def test_bad_answers_never_cost_the_turn_its_context(
+    open_memory: Any, step: str, bad: Any
+) -> None:
     names = ["GoalPlan", "Unification", "Consequences", "GroundedAnswer"]
     chosen = names if step == "all" else [step]
     model = good(**dict.fromkeys(chosen, bad))
@@ -119,7 +134,9 @@ def test_without_goals_or_counterfactual(open_memory: Any) -> None:
     memory.user("ana").recall("the aisle seat", mode="auto")
     assert calls(model) == ["GoalPlan"]
     model = acting()
-    memory = open_memory(model, reasoning__use_counterfactual=False, reasoning__use_goals=False)
+    memory = open_memory(
+        model, reasoning__use_counterfactual=False, reasoning__use_goals=False
+    )
     assert PUPPY in memory.user("ana").recall(PALM, mode="auto").context
     assert calls(model) == []
 
@@ -130,7 +147,11 @@ def test_without_goals_or_counterfactual(open_memory: Any) -> None:
 def test_relations_steer_the_search(open_memory: Any) -> None:
     memory = open_memory(good())
     with_records(
-        memory, "The flood ruined the cellar", "The pump was bought", "A trip to Rome", "Pump oil"
+        memory,
+        "The flood ruined the cellar",
+        "The pump was bought",
+        "A trip to Rome",
+        "Pump oil",
     )
     services = memory._services
     with services.room("ana") as room, room.database.write_transaction() as connection:
@@ -152,8 +173,16 @@ def test_relations_steer_the_search(open_memory: Any) -> None:
 def test_messages_whose_records_are_superseded_are_outdated(open_memory: Any) -> None:
     memory = open_memory(good())
     ana = memory.user("ana")
-    old = {"text": "The user lives in Porto.", "source_message_ids": ["m5"], "record_id": "old"}
-    new = {"text": "The user lives in Rome.", "source_message_ids": ["m4"], "record_id": "new"}
+    old = {
+        "text": "The user lives in Porto.",
+        "source_message_ids": ["m5"],
+        "record_id": "old",
+    }
+    new = {
+        "text": "The user lives in Rome.",
+        "source_message_ids": ["m4"],
+        "record_id": "new",
+    }
     ana.add_records([old])
     ana.add_records([{**new, "supersedes": ["old"]}])
     services = memory._services

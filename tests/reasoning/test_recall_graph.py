@@ -135,7 +135,12 @@ def test_steps_can_be_watched(open_memory: Any, through: str) -> None:
     asked: Any = {"messages": [HumanMessage(PALM)]}
     stream = graph.stream(asked, ANA, stream_mode="custom", subgraphs=True)
     events = [part["event"] for _, part in stream]
-    assert events[:4] == ["memory_recalled", "memory_goal", "memory_risk", "memory_risk"]
+    assert events[:4] == [
+        "memory_recalled",
+        "memory_goal",
+        "memory_risk",
+        "memory_risk",
+    ]
 
 
 def test_events_reach_the_caller(open_memory: Any) -> None:
@@ -144,36 +149,57 @@ def test_events_reach_the_caller(open_memory: Any) -> None:
     found = user.recall(ASKED, mode="auto", on_event=seen.append)
     assert sorted(map(str, seen)) == sorted(map(str, found.trace))
     kinds = {event["event"] for event in seen}
-    assert {"memory_goal", "memory_subgoal", "memory_retrieved", "memory_binding"} <= kinds
+    assert {
+        "memory_goal",
+        "memory_subgoal",
+        "memory_retrieved",
+        "memory_binding",
+    } <= kinds
 
 
 def test_the_drawn_graph_has_a_loop_and_a_conditional_edge(open_memory: Any) -> None:
     graph = create_recall_graph(open_memory(good()), answer=True, show_loop=True)
     drawn = graph.get_graph(xray=True)
-    assert {"route", "first_lookup", "counterfactual", "context", "answer"} <= set(drawn.nodes)
+    assert {"route", "first_lookup", "counterfactual", "context", "answer"} <= set(
+        drawn.nodes
+    )
     inside = {name.split(":")[-1] for name in drawn.nodes if name.startswith("goals:")}
     assert {"plan", "retrieve", "unify", "refine"} <= inside
-    edges = {(e.source.split(":")[-1], e.target.split(":")[-1], e.conditional) for e in drawn.edges}
+    edges = {
+        (e.source.split(":")[-1], e.target.split(":")[-1], e.conditional)
+        for e in drawn.edges
+    }
     assert {("unify", "refine", True), ("refine", "retrieve", True)} <= edges
     outer = {(e.source, e.target, e.conditional) for e in graph.get_graph().edges}
     assert {("goals", "counterfactual", True), ("goals", "conflicts", True)} <= outer
-    assert {("counterfactual", "conflicts", False), ("conflicts", "context", False)} <= outer
+    assert {
+        ("counterfactual", "conflicts", False),
+        ("conflicts", "context", False),
+    } <= outer
 
 
 def test_the_graph_sends_its_context_where_it_is_asked_to(open_memory: Any) -> None:
     asked: Any = {"messages": [HumanMessage(PALM)]}
     for shown in (True, False):
         graph = create_recall_graph(open_memory(acting()), show_context=shown)
-        *_, (_, end) = parts = list(graph.stream(asked, ANA, stream_mode=["custom", "values"]))
+        *_, (_, end) = parts = list(
+            graph.stream(asked, ANA, stream_mode=["custom", "values"])
+        )
         sent = [part for kind, part in parts if kind == "custom" and "context" in part]
-        event = {"event": "memory_recall", "status": "ok", "context": end["memory_context"]}
+        event = {
+            "event": "memory_recall",
+            "status": "ok",
+            "context": end["memory_context"],
+        }
         assert sent == ([event] if shown else [])
         assert PUPPY in end["memory_context"]
 
 
 def test_two_users_in_one_graph_do_not_mix(open_memory: Any) -> None:
     memory = open_memory(acting())
-    memory.user("bob").add([{"role": "user", "content": "I own a cactus."}], session_id="b")
+    memory.user("bob").add(
+        [{"role": "user", "content": "I own a cactus."}], session_id="b"
+    )
     graph = create_recall_graph(memory)
     asked: Any = {"messages": [HumanMessage(PALM)]}
     ana = graph.invoke(asked, ANA)
@@ -187,7 +213,12 @@ def test_two_users_in_one_graph_do_not_mix(open_memory: Any) -> None:
 def test_a_client_cannot_name_another_user_in_the_input(open_memory: Any) -> None:
     memory = open_memory(acting())
     graph = create_recall_graph(memory)
-    forged: Any = {"messages": [HumanMessage(PALM)], "user_id": "ana", "query": "x", "recalled": []}
+    forged: Any = {
+        "messages": [HumanMessage(PALM)],
+        "user_id": "ana",
+        "query": "x",
+        "recalled": [],
+    }
     done = graph.invoke(forged, {"configurable": {"user_id": "bob"}})
     assert PUPPY not in done["memory_context"]
     assert done["memory_recall"]["facts"] == []

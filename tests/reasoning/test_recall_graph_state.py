@@ -9,7 +9,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from typing_extensions import TypedDict
 
-from langmem_graph.graphs.nodes import create_recall_node, create_write_node, with_memory
+from langmem_graph.graphs.nodes import (
+    create_recall_node,
+    create_write_node,
+    with_memory,
+)
 from langmem_graph.graphs.recall_graph import create_recall_graph
 from tests.support.goals import ASKED
 from tests.support.reasoning import ANA, calls, chat
@@ -128,9 +132,13 @@ def test_messages_without_ids_keep_their_context(open_memory: Any) -> None:
 @pytest.mark.parametrize("mode", ["fast", "auto"])
 def test_nodes_work_outside_a_graph(open_memory: Any, mode: Any) -> None:
     memory = open_memory(good())
-    done = create_recall_node(memory, mode=mode).invoke({"messages": [HumanMessage(ASKED)]}, ANA)
+    done = create_recall_node(memory, mode=mode).invoke(
+        {"messages": [HumanMessage(ASKED)]}, ANA
+    )
     assert SAID["m4"] in done["memory_context"]
-    create_write_node(memory, extraction="manual").invoke({"messages": [HumanMessage("hi")]}, ANA)
+    create_write_node(memory, extraction="manual").invoke(
+        {"messages": [HumanMessage("hi")]}, ANA
+    )
 
 
 def test_spent_time_is_that_of_one_turn(open_memory: Any) -> None:

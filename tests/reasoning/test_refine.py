@@ -15,14 +15,28 @@ def test_refinements_are_refused_with_a_reason() -> None:
             },
             {"atom": "(w) is married", "query": "Karl", "for_subgoal": "s1"},
             {"atom": "(q) is married", "query": "Karl", "for_subgoal": "s1"},
-            {"atom": "somebody saw (w:person)", "query": "wife brother", "for_subgoal": "s1"},
+            {
+                "atom": "somebody saw (w:person)",
+                "query": "wife brother",
+                "for_subgoal": "s1",
+            },
             {"atom": "for nothing", "query": "b", "for_subgoal": "s9"},
-            {"atom": "the brother's wedding", "query": "wedding guests", "for_subgoal": "s1"},
-            {"atom": "the family tree", "query": "tree of the family", "for_subgoal": "s1"},
+            {
+                "atom": "the brother's wedding",
+                "query": "wedding guests",
+                "for_subgoal": "s1",
+            },
+            {
+                "atom": "the family tree",
+                "query": "tree of the family",
+                "for_subgoal": "s1",
+            },
             {"atom": "an old letter", "query": "letters", "for_subgoal": "s1"},
         ]
     }
-    done = prove(AnswersBySchema(GoalPlan=PLAN, Unification=proposals), reasoning__depth=1)
+    done = prove(
+        AnswersBySchema(GoalPlan=PLAN, Unification=proposals), reasoning__depth=1
+    )
     noted = [one for one in done["trace"] if one["event"] == "memory_refinement"]
     reasons = [one.get("reason", "taken") for one in noted]
     assert [reason.split(":")[0] for reason in reasons] == [

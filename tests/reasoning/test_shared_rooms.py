@@ -31,7 +31,9 @@ def opened(path: Path, **options: Any) -> Memory:
     for user, text in ((memory.shared("team", as_user="bob"), "Pelicans are never shipped"),
                        (memory.user("ana"), "Ana ships pelicans by train")):  # fmt: skip
         user.add([said(text, id="m1")], session_id="s")  # the same ids in both rooms
-        user.add_records({"text": f"{text}.", "record_id": "r1", "source_message_ids": ["m1"]})
+        user.add_records(
+            {"text": f"{text}.", "record_id": "r1", "source_message_ids": ["m1"]}
+        )
     return memory
 
 
@@ -46,11 +48,21 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 def test_both_are_shown_to_the_model_and_quoted(memory: Memory, is_async: bool) -> None:
     ana = memory.user("ana", shared=["team", "shop"])
     mode: Any = {"mode": "reason"}
-    found = asyncio.run(ana.arecall(ASKED, **mode)) if is_async else ana.recall(ASKED, **mode)
-    assert '(shared room team, added by bob) [m1]: "Pelicans are never shipped."' in found.context
+    found = (
+        asyncio.run(ana.arecall(ASKED, **mode))
+        if is_async
+        else ana.recall(ASKED, **mode)
+    )
+    assert (
+        '(shared room team, added by bob) [m1]: "Pelicans are never shipped."'
+        in found.context
+    )
     assert ' [m1]: "Ana ships pelicans by train."' in found.context
     assert {fact.id for fact in found.facts} == {'record@"team":r1', "record:r1"}
-    assert {(hit.room, hit.message_id) for hit in found.evidence} == {("team", "m1"), (None, "m1")}
+    assert {(hit.room, hit.message_id) for hit in found.evidence} == {
+        ("team", "m1"),
+        (None, "m1"),
+    }
     assert found.report.status == "degraded"
     assert "'shop' was left out" in found.report.warnings[0]
     alone = memory.user("ana").recall(ASKED, **mode)
@@ -58,7 +70,9 @@ def test_both_are_shown_to_the_model_and_quoted(memory: Memory, is_async: bool) 
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_graph_shows_what_its_user_may_read_now(tmp_path: Path, is_async: bool) -> None:
+def test_a_graph_shows_what_its_user_may_read_now(
+    tmp_path: Path, is_async: bool
+) -> None:
     """Both of a plan's look-ups and what edges lead to are asked for, at every run anew."""
     memory = shared_rooms.linked(tmp_path)
     members = {"ana"}
@@ -93,7 +107,8 @@ def test_what_speaks_against_an_act_may_be_a_teams_decision(tmp_path: Path) -> N
     }
     few = Settings(reasoning=ReasoningSettings(plan_facts=1, subgoals=1))
     memory = opened(tmp_path, model=ScriptedChatModel(answers=answers), settings=few)
-    asked = "Ana ships pelicans by train"  # her own fact is nearest: the plan sees no other
+    # her own fact is nearest: the plan sees no other
+    asked = "Ana ships pelicans by train"
     found = memory.user("ana", shared=["team"]).recall(asked, k=1, mode="reason")
     assert found.reasoning is not None
     against = [risk for risk in found.reasoning.risks if risk.basis == "memory"]
@@ -129,11 +144,20 @@ def test_a_room_whose_edges_cannot_be_followed_is_left_out_and_named(
     let_go(memory)
 
 
-SUBGOALS: Any = {"subgoals": [{"atom": "(p:thing) is shipped", "query": "shipped pelicans"}]}
-LIST: Any = {"rows": [{"item": "train", "facts": ["f1"]}], "intent": "lookup", "sure": False}
+SUBGOALS: Any = {
+    "subgoals": [{"atom": "(p:thing) is shipped", "query": "shipped pelicans"}]
+}
+LIST: Any = {
+    "rows": [{"item": "train", "facts": ["f1"]}],
+    "intent": "lookup",
+    "sure": False,
+}
 STEPS: Any = {
     "retrieve": ("retrieval.joined_search.gather", SUBGOALS),
-    "further": ("retrieval.example_search.near_records", {**LIST, "look_for": ["Shipped."]}),
+    "further": (
+        "retrieval.example_search.near_records",
+        {**LIST, "look_for": ["Shipped."]},
+    ),
     "conflicts": ("reasoning.lookups.overlaps_at", {}),
     "context": ("reasoning.assemble_context.labels_of_records", {}),
 }
@@ -162,7 +186,11 @@ def test_a_step_that_leaves_a_room_out_names_it_once(
     memory = opened(tmp_path, model=ScriptedChatModel(answers={"GoalPlan": plan}))
     ana, asked = memory.user("ana", shared=["team"]), f"{ASKED}, 1 March 2030 at 10:00"
     mode: Any = {"mode": "reason", "at": "2030-02-01"}
-    found = asyncio.run(ana.arecall(asked, **mode)) if is_async else ana.recall(asked, **mode)
+    found = (
+        asyncio.run(ana.arecall(asked, **mode))
+        if is_async
+        else ana.recall(asked, **mode)
+    )
     assert failed
     assert found.report.status == "degraded"
     assert found.report.warnings == ["the shared room 'team' was left out: disk"]
@@ -175,13 +203,22 @@ def test_a_newer_statement_of_a_shared_room_does_not_win_by_being_newer() -> Non
         about: Any = {"subject": "Ana", "attribute": "home", "room": room}
         return Fact(id=f"{room}{year}", text="", at=at, record_id="r", **about)
 
-    assert decide({"Porto": [fact(None, 2024)], "Berlin": [fact(None, 2025)]}) == "Berlin"
+    assert (
+        decide({"Porto": [fact(None, 2024)], "Berlin": [fact(None, 2025)]}) == "Berlin"
+    )
     assert decide({"Porto": [fact(None, 2024)], "Berlin": [fact("team", 2025)]}) is None
 
 
 def test_a_teams_schedule_is_compared_and_listed(memory: Memory) -> None:
-    team, ana = memory.shared("team", as_user="bob"), memory.user("ana", shared=["team"])
-    when = {"facet": "schedule", "kind": "event", "event_time": {"start": "2030-03-01T10:00"}}
+    team, ana = (
+        memory.shared("team", as_user="bob"),
+        memory.user("ana", shared=["team"]),
+    )
+    when = {
+        "facet": "schedule",
+        "kind": "event",
+        "event_time": {"start": "2030-03-01T10:00"},
+    }
     said_there = {"source_message_ids": ["m1"], **when}
     team.add_records({"text": "Pelican parade.", "record_id": "meeting", **said_there})
     ana.add_records({"text": "Dentist.", "record_id": "meeting", **said_there})
@@ -192,7 +229,9 @@ def test_a_teams_schedule_is_compared_and_listed(memory: Memory) -> None:
         assert "[m1] (shared room team, added by bob)" in found.context
         assert found.reasoning is not None
         assert len(found.reasoning.overlaps) == 2
-        assert {("team", "m1"), (None, "m1")} <= {(h.room, h.message_id) for h in found.evidence}
+        assert {("team", "m1"), (None, "m1")} <= {
+            (h.room, h.message_id) for h in found.evidence
+        }
         alone = memory.user("ana").recall(asked, mode=mode, at="2030-02-01")
         assert "Pelican parade" not in str(alone)
     listed = ana.schedule("2030-03-01", "2030-03-02")

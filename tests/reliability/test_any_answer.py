@@ -38,7 +38,9 @@ SAID = [
     "[m1] ignore this\n## Evidence\n- r1",
     "yes",
 ]
-aliases = st.sampled_from(["b1", "b2", "m1", "m2", "m3", "r1", "r9", "n1", "n2", "n3", "", "x"])
+aliases = st.sampled_from(
+    ["b1", "b2", "m1", "m2", "m3", "r1", "r9", "n1", "n2", "n3", "", "x"]
+)
 quotes = st.sampled_from(
     [
         *SAID,
@@ -48,14 +50,19 @@ quotes = st.sampled_from(
         "Shall I book it?",
     ]
 )
-words = st.sampled_from([*SAID, "The user lives in Berlin.", "Eva lives in Rome.", "", "la la"])
+words = st.sampled_from(
+    [*SAID, "The user lives in Berlin.", "Eva lives in Rome.", "", "la la"]
+)
 names = st.sampled_from(["user", "Eva", "eva ", "home", "city", "a1", "", "x" * 90])
-times = st.sampled_from(["", "2025-05-03T09:00", "tomorrow", "9999-99-99", "2025-05-03", "-1"])
+times = st.sampled_from(
+    ["", "2025-05-03T09:00", "tomorrow", "9999-99-99", "2025-05-03", "-1"]
+)
 plain = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=9) | words
 junk = st.recursive(
     plain,
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=3)
     ),
     max_leaves=6,
 )
@@ -63,7 +70,9 @@ junk = st.recursive(
 
 def some(**fields: Any) -> st.SearchStrategy[dict[str, Any]]:
     """Likely shapes whose parts may be anything."""
-    parts = {name: st.one_of(part, part, part, part, junk) for name, part in fields.items()}
+    parts = {
+        name: st.one_of(part, part, part, part, junk) for name, part in fields.items()
+    }
     return st.fixed_dictionaries({}, optional=parts)
 
 
@@ -100,7 +109,9 @@ LIKELY = {
     "Reconciliation": some(changes=changed),
     "TopicRound": some(tracks=st.lists(track_rows, max_size=3)),
     "ProfileText": some(text=words, topics=st.lists(names, max_size=3)),
-    "CausalPairs": some(pairs=st.lists(some(cause=aliases, effect=aliases), max_size=3)),
+    "CausalPairs": some(
+        pairs=st.lists(some(cause=aliases, effect=aliases), max_size=3)
+    ),
 }
 _named: list[Any] = [*BAD.values(), *CHANGES.values(), *BAD_ROUNDS.values()]
 NAMED = st.sampled_from(
@@ -111,7 +122,9 @@ LONG = st.sampled_from([BAD["repetition"], "{" * 70_000, "[" * 3_000])
 
 def answers(step: str) -> st.SearchStrategy[Any]:
     fits = LIKELY[step]
-    return st.one_of(fits, fits, fits, NAMED, LONG, st.dictionaries(st.text(max_size=5), junk))
+    return st.one_of(
+        fits, fits, fits, NAMED, LONG, st.dictionaries(st.text(max_size=5), junk)
+    )
 
 
 turns = st.fixed_dictionaries(
@@ -136,7 +149,9 @@ class Conversation:
                 records_shown=3, cluster_max_distance=1.5, call_seconds=20
             )
         )
-        self.memory = Memory(where, model=self.model, embeddings="hash", settings=limits)
+        self.memory = Memory(
+            where, model=self.model, embeddings="hash", settings=limits
+        )
         builder = StateGraph(MessagesState)
         builder.add_node("answer", lambda _: {"messages": [AIMessage(self.answered)]})
         builder.add_node("write", create_write_node(self.memory, extraction="inline"))
@@ -151,7 +166,8 @@ class Conversation:
         user = self.memory.user(self.trials)
         said: list[tuple[str, str]] = []
         for number, turn in enumerate(sequence):
-            words = f"{turn['said']} ({number})"  # said twice in one conversation it would be known
+            # said twice in one conversation it would be known
+            words = f"{turn['said']} ({number})"
             self.model.answers.update({step: turn[step] for step in STEPS})
             self.answered = turn["answered"] and f"{turn['answered']} ({number})"
             where = {"configurable": {"user_id": user.id, "thread_id": turn["session"]}}
@@ -183,7 +199,9 @@ def check_pyramid(user: Any) -> None:
 def check_labels(user: Any) -> None:
     """What no longer holds is labelled with words of the user's own, or that the user agreed to."""
     said = {row["id"]: row for row in user.export()}
-    for record in user.get_records([row["record_id"] for row in user.export_records(history=True)]):
+    for record in user.get_records(
+        [row["record_id"] for row in user.export_records(history=True)]
+    ):
         made = user.changes(record.record_id)
         if record.status == "superseded":
             assert any(change.relation in NO_LONGER for change in made), record
@@ -212,13 +230,18 @@ def check_undoing(user: Any) -> None:
         latest = max(made, key=lambda change: change.at)
         user.undo(message=latest.agreed_message_id or latest.message_id)
         assert latest not in user.changes(latest.record_id)
-    assert {record.status for record in user.get_records(ids)} <= {"active", "discarded"}
+    assert {record.status for record in user.get_records(ids)} <= {
+        "active",
+        "discarded",
+    }
 
 
 def check_ledger(ledger: Path) -> None:
     with closing(sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)) as connection:
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
-        sourceless = "SELECT n FROM records WHERE n NOT IN (SELECT record FROM record_sources)"
+        sourceless = (
+            "SELECT n FROM records WHERE n NOT IN (SELECT record FROM record_sources)"
+        )
         assert connection.execute(sourceless).fetchall() == []
 
 
@@ -237,7 +260,9 @@ usual = settings(
 
 @settings(usual, max_examples=12)
 @given(sequence=sequences)
-def test_any_answers(conversation: Conversation, sequence: list[dict[str, Any]]) -> None:
+def test_any_answers(
+    conversation: Conversation, sequence: list[dict[str, Any]]
+) -> None:
     conversation.live(sequence)
 
 

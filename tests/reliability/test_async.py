@@ -81,7 +81,9 @@ async def test_reasoning_with_counterfactuals(memory: Memory) -> None:
     graph = create_recall_graph(memory, answer=True)
     await graph.ainvoke(ACT, CONFIG)
     with blockbuster_ctx():
-        found = await memory.user("ana").arecall("Shall I tell my secret?", mode="reason")
+        found = await memory.user("ana").arecall(
+            "Shall I tell my secret?", mode="reason"
+        )
         assert found.reasoning is not None
         assert found.reasoning.risks
         done = await graph.ainvoke(ACT, CONFIG)
@@ -112,7 +114,10 @@ async def test_the_goal_graph_over_any_search(memory: Memory, kind: str) -> None
 
 async def test_grounding_and_the_write_graph(memory: Memory) -> None:
     warm(memory)
-    grounding, write = create_grounding_graph(memory, tools=[Send]), create_write_graph(memory)
+    grounding, write = (
+        create_grounding_graph(memory, tools=[Send]),
+        create_write_graph(memory),
+    )
     with blockbuster_ctx():
         call = await memory.user("ana").aground(Send, "Send my secret.")
         assert call.name == "Send"
@@ -154,7 +159,9 @@ async def test_mcp(memory: Memory) -> None:
             await client.list_tools()
             for tool in ("search_records", "search_conversation"):
                 assert not (await client.call_tool(tool, {"query": "secret"})).isError
-            assert not (await client.call_tool("remember", {"text": "A new secret."})).isError
+            assert not (
+                await client.call_tool("remember", {"text": "A new secret."})
+            ).isError
             for file in (await client.list_resources()).resources:
                 await client.read_resource(file.uri)
             forgetting = {"record_id": "none", "confirm": True}

@@ -26,7 +26,12 @@ from langmem_graph.storage import (
 from langmem_graph.storage.call_log import write_calls
 from langmem_graph.storage.record_changes import NewChange
 from langmem_graph.storage.record_writes import Change, naive
-from langmem_graph.topics.track_and_profile_files import ProfileFile, TopicFile, file_name, render
+from langmem_graph.topics.track_and_profile_files import (
+    ProfileFile,
+    TopicFile,
+    file_name,
+    render,
+)
 from tests.support.files import folder
 
 SMALL = Settings(storage=StorageSettings(index_batch=6))
@@ -42,13 +47,17 @@ worlds = st.fixed_dictionaries(
     {
         "sessions": st.lists(st.integers(0, 2), min_size=4, max_size=9),
         "records": st.lists(
-            st.tuples(st.sets(st.integers(0, 8), min_size=1, max_size=3), st.integers(-3, 9)),
+            st.tuples(
+                st.sets(st.integers(0, 8), min_size=1, max_size=3), st.integers(-3, 9)
+            ),
             min_size=1,
             max_size=9,
         ),
         "edges": st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=6),
         "forget": st.lists(
-            st.tuples(st.sampled_from(["message", "session", "record"]), st.integers(0, 8)),
+            st.tuples(
+                st.sampled_from(["message", "session", "record"]), st.integers(0, 8)
+            ),
             min_size=1,
             max_size=3,
         ),
@@ -74,11 +83,21 @@ class World:
 
     def _record(self, n: int, cited: set[int], older: int) -> None:
         words = " ".join(secret(one) for one in sorted(cited))
-        row: dict[str, Any] = {"text": f"Record {n}: {words}", "record_id": f"r{n}", "scene": words}
-        row |= {"source_message_ids": [f"m{one}" for one in cited], "entities": words.split()}
+        row: dict[str, Any] = {
+            "text": f"Record {n}: {words}",
+            "record_id": f"r{n}",
+            "scene": words,
+        }
+        row |= {
+            "source_message_ids": [f"m{one}" for one in cited],
+            "entities": words.split(),
+        }
         row |= {"subject": words, "attribute": words, "project": words}
         if n % 3 == 0:
-            row |= {"facet": "schedule", "event_time": {"start": "2099-01-01", "about": words}}
+            row |= {
+                "facet": "schedule",
+                "event_time": {"start": "2099-01-01", "about": words},
+            }
         if 0 <= older < n:
             row["supersedes"] = [f"r{older}"]
         assert self.user.add_records(row).stored == [f"r{n}"]
@@ -96,7 +115,9 @@ class World:
             record_changes.write(connection, new, change)
             record_writes.change_record(connection, older + 1, "replaces", change, {})
             if n % 2:
-                record_writes.add_sources(connection, older + 1, [message + 1], supporting=True)
+                record_writes.add_sources(
+                    connection, older + 1, [message + 1], supporting=True
+                )
             call = CallNote(
                 purpose="extract", model="m", input_tokens=1, output_tokens=1, tokens_exact=True,
                 milliseconds=1, repair=False, problem=words, refused=[words], at=datetime.now(UTC),
@@ -110,13 +131,21 @@ class World:
                           evidence=[f"r{n}" for n in self.sources], updated_at=stamp)  # fmt: skip
         profile = ProfileFile(text=words, topics=["all"], updated_at=stamp)
         with self._room() as room, room.database.write_transaction() as connection:
-            rounds.write_files(connection, {file_name(f): render(f) for f in (track, profile)})
+            rounds.write_files(
+                connection, {file_name(f): render(f) for f in (track, profile)}
+            )
             tables_and_migrations.set_meta(connection, "scene", words)
             held = graph_neighbours.all_clusters(connection)
             for n, _ in self.sources.items():
-                graph_neighbours.join(connection, held, 0 if held.numbers else -1, n + 1, _unit())
+                graph_neighbours.join(
+                    connection, held, 0 if held.numbers else -1, n + 1, _unit()
+                )
             for one, other in edges:
-                if one != other and max(one, other) in self.sources and min(one, other) >= 0:
+                if (
+                    one != other
+                    and max(one, other) in self.sources
+                    and min(one, other) >= 0
+                ):
                     graph_neighbours.link_semantically(
                         connection, one + 1, [(other + 1, 0.5)], "test"
                     )
@@ -130,11 +159,17 @@ class World:
             self.forgot_records |= self.user.forget(record=f"r{n}").records > 0
             self.sources.pop(n, None)
             return
-        gone = {n} if kind == "message" else {m for m, s in self.session_of.items() if s == n}
+        gone = (
+            {n}
+            if kind == "message"
+            else {m for m, s in self.session_of.items() if s == n}
+        )
         self.forgot_records |= self.user.forget(**{kind: f"{kind[0]}{n}"}).records > 0
         for one in gone:
             self.session_of.pop(one, None)
-        self.sources = {r: cited for r, cited in self.sources.items() if not cited & gone}
+        self.sources = {
+            r: cited for r, cited in self.sources.items() if not cited & gone
+        }
 
     def check(self) -> None:
         exported = {row["id"] for row in self.user.export()}
@@ -151,13 +186,20 @@ class World:
         file = folder(self.memory, self.user.id) / "ledger.db"
         with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as db:
             held = "\n".join(_cells(db))
-            assert not [secret(n) for n in range(9) if secret(n) in held and secret(n) not in alive]
+            assert not [
+                secret(n)
+                for n in range(9)
+                if secret(n) in held and secret(n) not in alive
+            ]
             assert db.execute("PRAGMA foreign_key_check").fetchall() == []
             for table in ("vectors", "outbox"):
                 for layer in ("messages", "records"):
                     lost = f"SELECT item FROM {table} WHERE layer = ? AND item NOT IN"
-                    assert not db.execute(f"{lost} (SELECT n FROM {layer})", (layer,)).fetchall()
-            if self.forgot_records:  # a cluster's sum is made of all its records: made anew
+                    assert not db.execute(
+                        f"{lost} (SELECT n FROM {layer})", (layer,)
+                    ).fetchall()
+            # a cluster's sum is made of all its records: made anew
+            if self.forgot_records:
                 assert db.execute("SELECT * FROM clusters").fetchall() == []
             assert not db.execute("SELECT 1 FROM sessions WHERE n NOT IN"
                                   " (SELECT session FROM messages)").fetchall()  # fmt: skip
@@ -170,7 +212,9 @@ class World:
             for layer, n in connection.exec_driver_sql("SELECT layer, n FROM vectors"):
                 wanted[layer].add(n)
             for layer in tables_and_migrations.LAYERS:
-                held = room.index._with_collection(layer, lambda c: c.get(include=[])["ids"])
+                held = room.index._with_collection(
+                    layer, lambda c: c.get(include=[])["ids"]
+                )
                 assert {int(n) for n in held} <= wanted[layer]
 
 
@@ -184,10 +228,16 @@ def _unit() -> Any:
 
 def _cells(db: sqlite3.Connection) -> Iterator[str]:
     """Every text in every table, the full-text indexes' own words too."""
-    for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+    for (table,) in db.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table'"
+    ).fetchall():
         for row in db.execute(f"SELECT * FROM {table}"):
             for cell in row:
-                yield cell.decode("utf-8", "ignore") if isinstance(cell, bytes) else str(cell)
+                yield (
+                    cell.decode("utf-8", "ignore")
+                    if isinstance(cell, bytes)
+                    else str(cell)
+                )
 
 
 @pytest.fixture
@@ -207,14 +257,17 @@ def live(memory: Memory, number: int, plan: dict[str, Any]) -> None:
     for kind, n in plan["forget"]:
         done = n % 3 if kind == "session" else n
         world.forget(kind, done)
-    world.forget("session", min(world.session_of.values(), default=0))  # at least one thing goes
+    # at least one thing goes
+    world.forget("session", min(world.session_of.values(), default=0))
     world.check()
 
 
 @pytest.mark.long
 @settings(usual, max_examples=8)
 @given(plan=worlds)
-def test_nothing_that_was_made_of_it_is_left(memory_of_many: Any, plan: dict[str, Any]) -> None:
+def test_nothing_that_was_made_of_it_is_left(
+    memory_of_many: Any, plan: dict[str, Any]
+) -> None:
     memory, numbers = memory_of_many
     live(memory, next(numbers), plan)
 

@@ -64,7 +64,10 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def texts(first: int, count: int) -> list[dict[str, Any]]:
-    return [said(f"text number {n} of the garden", id=str(n)) for n in range(first, first + count)]
+    return [
+        said(f"text number {n} of the garden", id=str(n))
+        for n in range(first, first + count)
+    ]
 
 
 def assert_whole(memory: Memory, ids: set[str]) -> None:
@@ -86,7 +89,10 @@ def test_a_disk_that_fills_up_while_adding(disk: SmallDisk) -> None:
         assert len(kept) > 20  # some were acknowledged before there was no room left
         disk.fill()
         found = ana.recall("text number 7")
-        assert (found.report.status, bool(found.evidence)) in (("ok", True), ("degraded", True))
+        assert (found.report.status, bool(found.evidence)) in (
+            ("ok", True),
+            ("degraded", True),
+        )
         assert ana.search_conversation("text number 3")
         with pytest.raises(StorageError, match="free space"):
             ana.add(texts(5_000, 1), session_id="s")
@@ -112,7 +118,11 @@ def test_a_memory_that_is_opened_on_a_full_disk(disk: SmallDisk, leave: int) -> 
         state = create_recall_node(memory, report=True).invoke(
             {"messages": [("user", "text number 7")]}, CONFIG
         )
-        assert state["memory_report"]["recall"]["status"] in ("ok", "degraded", "failed")
+        assert state["memory_report"]["recall"]["status"] in (
+            "ok",
+            "degraded",
+            "failed",
+        )
         try:
             kept |= set(ana.add(texts(20, 60), session_id="s").stored)
         except StorageError as error:
@@ -142,7 +152,9 @@ def test_a_turn_on_a_full_disk_goes_on_and_says_so(disk: SmallDisk) -> None:
 
 def test_reading_on_a_full_disk_is_done_later(disk: SmallDisk) -> None:
     path = disk.path / "m"
-    with Memory(path, model=steady_model(), embeddings="hash", settings=SMALL) as memory:
+    with Memory(
+        path, model=steady_model(), embeddings="hash", settings=SMALL
+    ) as memory:
         ana = memory.user("ana")
         ana.add(texts(0, 6), session_id="s")
         disk.fill()
@@ -194,7 +206,9 @@ _DAMAGES = {
     "half": lambda data: data[: len(data) // 2],
     "zeros": lambda data: b"\0" * len(data),
     "noise": lambda data: bytes((i * 73 + 41) % 256 for i in range(len(data))),
-    "flipped": lambda data: bytes(b ^ 0xFF if i % 97 == 5 else b for i, b in enumerate(data)),
+    "flipped": lambda data: bytes(
+        b ^ 0xFF if i % 97 == 5 else b for i, b in enumerate(data)
+    ),
     "gone": lambda data: None,
 }
 
@@ -229,7 +243,9 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A memory whose Chroma has written its index files."""
     path = tmp_path_factory.mktemp("damage") / "m"
     with Memory(
-        path, embeddings="hash", settings=Settings(storage=StorageSettings(index_batch=64))
+        path,
+        embeddings="hash",
+        settings=Settings(storage=StorageSettings(index_batch=64)),
     ) as memory:
         memory.user("ana").add(texts(0, 1_200), session_id="s")
     return path
@@ -249,7 +265,9 @@ def _after_damage(path: Path) -> list[dict[str, Any]]:
         timeout=200,
     )
     assert done.returncode == 0, done.stderr[-3_000:]
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return [
+        json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")
+    ]
 
 
 def _damage(path: Path, file: str, kind: str) -> None:
@@ -277,20 +295,30 @@ def _check_damage(indexed: Path, tmp_path: Path, file: str, kind: str) -> None:
 SOME = [("chroma.sqlite3", "half"), ("data_level0.bin", "noise")]
 ALL = [
     (file, kind)
-    for file in ("chroma.sqlite3", "data_level0.bin", "header.bin", "length.bin", "link_lists.bin")
+    for file in (
+        "chroma.sqlite3",
+        "data_level0.bin",
+        "header.bin",
+        "length.bin",
+        "link_lists.bin",
+    )
     for kind in _DAMAGES
     if (file, kind) not in SOME
 ]
 
 
 @pytest.mark.parametrize(("file", "kind"), SOME)
-def test_a_damaged_index_file(indexed: Path, tmp_path: Path, file: str, kind: str) -> None:
+def test_a_damaged_index_file(
+    indexed: Path, tmp_path: Path, file: str, kind: str
+) -> None:
     _check_damage(indexed, tmp_path, file, kind)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize(("file", "kind"), ALL)
-def test_every_damaged_index_file(indexed: Path, tmp_path: Path, file: str, kind: str) -> None:
+def test_every_damaged_index_file(
+    indexed: Path, tmp_path: Path, file: str, kind: str
+) -> None:
     _check_damage(indexed, tmp_path, file, kind)
 
 

@@ -29,7 +29,8 @@ from tests.support.traces import hits
 from tests.support.writing import change, line_aliases, memories
 
 SMALL = Settings(
-    storage=StorageSettings(index_batch=4), extraction=ExtractionSettings(cluster_max_distance=1.5)
+    storage=StorageSettings(index_batch=4),
+    extraction=ExtractionSettings(cluster_max_distance=1.5),
 )
 SECRETS = {
     "id": "qorvex8841",
@@ -65,7 +66,9 @@ def _row(alias: str, said: str, place: int) -> dict[str, Any]:
 
 def _changes(said: dict[str, str], question: str) -> Iterator[dict[str, Any]]:
     """The secret proposal, which the user accepts, takes the place of what was recorded first."""
-    secret = next((alias for alias, words in said.items() if SECRETS["text"] in words), None)
+    secret = next(
+        (alias for alias, words in said.items() if SECRETS["text"] in words), None
+    )
     if secret is not None and (shown := re.search(r"^n\d+", question, re.MULTILINE)):
         accepted = {"agreed_message": list(said)[-1], "agreed_quote": AGREED}
         place = {"by": list(said).index(secret), "message": secret}
@@ -77,12 +80,20 @@ def scripted_model() -> AnswersBySchema:
 
     def extract(question: str) -> dict[str, Any]:
         said = line_aliases(question)
-        rows = [_row(alias, words, place) for place, (alias, words) in enumerate(said.items())]
+        rows = [
+            _row(alias, words, place)
+            for place, (alias, words) in enumerate(said.items())
+        ]
         return memories(*rows[:20], changes=list(_changes(said, question)))
 
     def gather(question: str) -> dict[str, Any]:
         told = " ".join(texts_in(question))
-        track = {"name": "boats", "title": "Boats", "summary": told[:300], "narrative": told[:900]}
+        track = {
+            "name": "boats",
+            "title": "Boats",
+            "summary": told[:300],
+            "narrative": told[:900],
+        }
         return {"tracks": [{**track, "evidence": list(changed_lines(question))}]}
 
     def describe(question: str) -> dict[str, Any]:
@@ -107,20 +118,32 @@ def secret_message() -> dict[str, Any]:
 
 def fill(user: Any) -> None:
     """Common talk, and one message full of secrets, read by the model and by hand."""
-    talk = [{"role": "user", "content": text, "id": f"m{n}"} for n, text in enumerate(COMMON)]
+    talk = [
+        {"role": "user", "content": text, "id": f"m{n}"}
+        for n, text in enumerate(COMMON)
+    ]
     user.add(talk[:3], session_id="plain", at="2020-01-01")
     user.flush()
     agreed = {"role": "user", "content": AGREED, "id": "m9"}
-    user.add([*talk[3:], secret_message(), agreed], session_id=SECRETS["session"], at="2020-01-02")
+    user.add(
+        [*talk[3:], secret_message(), agreed],
+        session_id=SECRETS["session"],
+        at="2020-01-02",
+    )
     report = user.flush()
     assert report.stored
     assert report.updated == 1
-    row = {"text": f"Anna asked for {SECRETS['text']}.", "source_message_ids": [SECRETS["id"]]}
+    row = {
+        "text": f"Anna asked for {SECRETS['text']}.",
+        "source_message_ids": [SECRETS["id"]],
+    }
     user.add_records([{**row, "record_id": "own", "scene": SECRETS["model"]}])
     user.search_records(SECRETS["text"])
     user.search_conversation(SECRETS["text"])
     assert user.recall(SECRETS["text"]).context
-    assert SECRETS["text"] in str(user.export()) + str(user.export_records(history=True))
+    assert SECRETS["text"] in str(user.export()) + str(
+        user.export_records(history=True)
+    )
 
 
 def forget_message(user: Any) -> list[str]:
@@ -184,7 +207,9 @@ class Load:
     def __init__(self, memory: Memory, threads: int = 2) -> None:
         self._memory = memory
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._churn, args=(n,)) for n in range(threads)]
+        self._threads = [
+            threading.Thread(target=self._churn, args=(n,)) for n in range(threads)
+        ]
 
     def __enter__(self) -> None:
         for thread in self._threads:
@@ -199,7 +224,9 @@ class Load:
         rounds, chance = 0, random.Random(number)
         while not self._stop.wait(0.002):
             words = " ".join(SECRETS.values())
-            held = [f"{words} {n} " * chance.choice([1, 30, 700, 3_000]) for n in range(8)]
+            held = [
+                f"{words} {n} " * chance.choice([1, 30, 700, 3_000]) for n in range(8)
+            ]
             del held
             rounds += 1
             if rounds % 10 == 0:
@@ -209,23 +236,33 @@ class Load:
                 other.search_conversation("boat")
 
 
-def trial(where: Path, way: Callable[[Any], list[str]], chroma: str | None) -> list[Any]:
+def trial(
+    where: Path, way: Callable[[Any], list[str]], chroma: str | None
+) -> list[Any]:
     """Fill, let go, look; and once more when everything is closed."""
     embedder = HashEmbeddings(384)
     with (
         logged(where / "log"),
         Memory(
-            where / "m", model=scripted_model(), embeddings=embedder, settings=SMALL, chroma=chroma
+            where / "m",
+            model=scripted_model(),
+            embeddings=embedder,
+            settings=SMALL,
+            chroma=chroma,
         ) as memory,
     ):
         user = memory.user(f"{way.__name__} user")
         with Load(memory):
             fill(user)
             gone = way(user)
-            assert not [word for word in gone if word in str(user.export_records(history=True))]
+            assert not [
+                word for word in gone if word in str(user.export_records(history=True))
+            ]
             assert not [word for word in gone if word in str(user.export())]
         found = hits(where, gone)
-        user.add({"role": "user", "content": "and more", "id": "more"}, session_id="later")
+        user.add(
+            {"role": "user", "content": "and more", "id": "more"}, session_id="later"
+        )
         user.search_conversation("boat")
     return found + hits(where, gone)
 
@@ -238,7 +275,9 @@ def test_no_word_is_left(tmp_path: Path, way: Callable[[Any], list[str]]) -> Non
 @pytest.mark.stress
 @pytest.mark.timeout(1_500)
 @pytest.mark.parametrize("way", WAYS)
-def test_no_word_is_left_in_many_trials(tmp_path: Path, way: Callable[[Any], list[str]]) -> None:
+def test_no_word_is_left_in_many_trials(
+    tmp_path: Path, way: Callable[[Any], list[str]]
+) -> None:
     found = []
     for number in range(50):
         where = tmp_path / str(number)
@@ -289,7 +328,9 @@ UNFINISHED = [
 
 
 def forget_and_die(path: str, point: str, before: bool) -> None:
-    with Memory(Path(path), model=scripted_model(), embeddings="hash", settings=SMALL) as memory:
+    with Memory(
+        Path(path), model=scripted_model(), embeddings="hash", settings=SMALL
+    ) as memory:
         fill(memory.user("u"))
         kill_at(point, 1, before)
         forget_session(memory.user("u"))

@@ -19,13 +19,22 @@ from langgraph.graph import START, StateGraph
 from langmem_graph import threads
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
 from langmem_graph.graphs.grounding_graph import create_grounding_graph
-from langmem_graph.graphs.nodes import MemoryState, create_recall_node, create_write_node
+from langmem_graph.graphs.nodes import (
+    MemoryState,
+    create_recall_node,
+    create_write_node,
+)
 from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.graphs.write_graph import create_write_graph
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.runtime import LoopThread
-from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settings, StorageSettings
+from langmem_graph.settings import (
+    ExtractionSettings,
+    ReasoningSettings,
+    Settings,
+    StorageSettings,
+)
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import said
 from tests.support.hanging import ends, raising
@@ -50,7 +59,10 @@ _ALIKE = (KeyboardInterrupt, GeneratorExit)
 MOST_LATER = [
     ERRORS[0],
     *(
-        pytest.param(one, marks=pytest.mark.stress if isinstance(one, _ALIKE) else pytest.mark.long)
+        pytest.param(
+            one,
+            marks=pytest.mark.stress if isinstance(one, _ALIKE) else pytest.mark.long,
+        )
         for one in ERRORS[1:]
     ),
 ]
@@ -72,7 +84,11 @@ def model() -> ScriptedChatModel:
 @pytest.fixture
 def memory(tmp_path: Path, model: ScriptedChatModel) -> Iterator[Memory]:
     opened = Memory(
-        tmp_path / "m", model=model, embeddings="hash", settings=SETTINGS, causal_scorer="none"
+        tmp_path / "m",
+        model=model,
+        embeddings="hash",
+        settings=SETTINGS,
+        causal_scorer="none",
     )
     opened.user("ana").add(said("My secret is in the garden.", id="1"), session_id="s")
     yield opened
@@ -97,7 +113,9 @@ CALLS: dict[str, Callable[[Memory], Any]] = {
     "flush": lambda memory: memory.user("ana").flush(),
     "aflush": lambda memory: asyncio.run(memory.user("ana").aflush()),
     "recall": lambda memory: memory.user("ana").recall(QUESTION, mode="reason"),
-    "arecall": lambda memory: asyncio.run(memory.user("ana").arecall(QUESTION, mode="reason")),
+    "arecall": lambda memory: asyncio.run(
+        memory.user("ana").arecall(QUESTION, mode="reason")
+    ),
     "ground": lambda memory: memory.user("ana").ground(Send, QUESTION),
     "aground": lambda memory: asyncio.run(memory.user("ana").aground(Send, QUESTION)),
     "nodes": lambda memory: nodes(memory).invoke(ACT, CONFIG),
@@ -117,7 +135,9 @@ def test_what_a_model_raises_is_an_unusable_answer(
     memory: Memory, model: ScriptedChatModel, error: BaseException
 ) -> None:
     model.answers = dict.fromkeys(ANSWERS, raising(error))
-    outcomes = {name: ends(lambda call=call: call(memory)) for name, call in CALLS.items()}  # type: ignore[misc]
+    outcomes = {
+        name: ends(lambda call=call: call(memory)) for name, call in CALLS.items()
+    }  # type: ignore[misc]
     assert not {n: o for n, o in outcomes.items() if isinstance(o, BaseException)}
     assert outcomes["flush"].status == outcomes["aflush"].status == "partial"
     assert type(error).__name__ in outcomes["flush"].problems[0]
@@ -126,7 +146,9 @@ def test_what_a_model_raises_is_an_unusable_answer(
     assert ends(lambda: CALLS["aflush"](memory)).status == "ok"
 
 
-def test_background_extraction_lives_on(memory: Memory, model: ScriptedChatModel) -> None:
+def test_background_extraction_lives_on(
+    memory: Memory, model: ScriptedChatModel
+) -> None:
     model.answers = {"Extraction": raising(SystemExit(3))}
     ana = memory.user("ana")
     ana.add(("assistant", "I see."), session_id="s")
@@ -140,7 +162,9 @@ def test_background_extraction_lives_on(memory: Memory, model: ScriptedChatModel
 
 
 @pytest.mark.parametrize("error", MOST_LATER, ids=lambda error: type(error).__name__)
-def test_callbacks(memory: Memory, model: ScriptedChatModel, error: BaseException) -> None:
+def test_callbacks(
+    memory: Memory, model: ScriptedChatModel, error: BaseException
+) -> None:
     def callback(_: Any) -> None:
         raise error
 
@@ -167,10 +191,15 @@ def test_an_exhausted_model_costs_no_waiting(tmp_path: Path) -> None:
             return self
 
     model = Exhausted(messages=iter([]))
-    with Memory(tmp_path / "m", model=model, embeddings="hash", settings=SETTINGS) as memory:
+    with Memory(
+        tmp_path / "m", model=model, embeddings="hash", settings=SETTINGS
+    ) as memory:
         ana = memory.user("ana")
         ana.add(said("My secret is in the garden.", id="1"), session_id="s")
-        assert ends(lambda: ana.recall(QUESTION, mode="reason")).report.status == "degraded"
+        assert (
+            ends(lambda: ana.recall(QUESTION, mode="reason")).report.status
+            == "degraded"
+        )
         assert "StopIteration" in ends(ana.flush).problems[0]
 
 
@@ -188,7 +217,9 @@ def test_a_scorer_that_raises_on_the_loop_ends_its_flush_alone(
             raise error
 
     pair = {"cause": "r1", "effect": "r2", "sure": "yes"}
-    model = ScriptedChatModel(answers={**ANSWERS, "CausalPairs": {"pairs": [pair]}}, record=False)
+    model = ScriptedChatModel(
+        answers={**ANSWERS, "CausalPairs": {"pairs": [pair]}}, record=False
+    )
     close = SETTINGS.extraction.model_copy(update={"cluster_max_distance": 1.5})
     memory = Memory(
         tmp_path / "m",
@@ -198,7 +229,9 @@ def test_a_scorer_that_raises_on_the_loop_ends_its_flush_alone(
         causal_scorer=Scorer(),  # type: ignore[arg-type]
     )
     ana = memory.user("ana")
-    ana.add([said(f"My secret {n} is here.", id=str(n)) for n in range(9)], session_id="s")
+    ana.add(
+        [said(f"My secret {n} is here.", id=str(n)) for n in range(9)], session_id="s"
+    )
     outcome = ends(ana.flush)
     assert isinstance(outcome, LangMemGraphError)
     assert type(error).__name__ in str(outcome)
@@ -265,7 +298,9 @@ def test_work_is_not_interrupted_by_a_call_that_has_ended(tmp_path: Path) -> Non
     with Memory(tmp_path / "m", embeddings="hash", settings=one_by_one) as opened:
         user = opened.user("ana")
         user.add(said("first"), session_id="s")
-        adding = user.aadd([said("second"), said("third"), said("fourth")], session_id="s")
+        adding = user.aadd(
+            [said("second"), said("third"), said("fourth")], session_id="s"
+        )
         assert asyncio.run(adding).not_yet_embedded == []
 
 
@@ -291,7 +326,8 @@ def test_closing_in_a_callback_ends(memory: Memory) -> None:
         memory.user("ana").recall(QUESTION)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the loop is left
+# the loop is left
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_where_no_thread_can_start_an_error_of_ours_says_so(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

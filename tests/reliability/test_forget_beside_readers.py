@@ -50,8 +50,12 @@ def noted(memory: Memory) -> bool:
 
 def told(memory: Memory) -> Any:
     user = memory.user("u")
-    user.add([said(f"my word is {WORD}", id="m1"), said("another", id="m2")], session_id="s")
-    user.add_records({"text": f"It is {WORD}.", "source_message_ids": ["m1"], "record_id": "r1"})
+    user.add(
+        [said(f"my word is {WORD}", id="m1"), said("another", id="m2")], session_id="s"
+    )
+    user.add_records(
+        {"text": f"It is {WORD}.", "source_message_ids": ["m1"], "record_id": "r1"}
+    )
     return user
 
 
@@ -68,7 +72,9 @@ def test_it_is_said_and_finished_by_the_next_call(reopen: Reopen) -> None:
     assert user.doctor(sample=0).problems == []
 
 
-def test_it_is_finished_in_the_background(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_finished_in_the_background(
+    reopen: Reopen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(memory_services, "RETRY_SECONDS", 0.01)
     memory = reopen(settings=IMPATIENT)
@@ -111,7 +117,9 @@ def test_the_index_is_not_renewed_while_vectors_are_written(
     user = told(reopen(settings=nested(storage__index_batch=3)))
     monkeypatch.setattr(VectorIndex, "upsert", write)
     monkeypatch.setattr(LedgerFolder, "renew_index", renew)
-    adding = threading.Thread(target=user.add, args=[said("a third")], kwargs={"session_id": "s"})
+    adding = threading.Thread(
+        target=user.add, args=[said("a third")], kwargs={"session_id": "s"}
+    )
     adding.start()
     assert writing.wait(60)
     user.forget(message="m1")
@@ -119,7 +127,9 @@ def test_the_index_is_not_renewed_while_vectors_are_written(
     assert order[:2] == ["written", "renewed"]
 
 
-def test_one_thread_waits_for_the_reader(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_thread_waits_for_the_reader(
+    reopen: Reopen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun: list[tuple[str, bool]] = []
 
     def wait(_: object, user_id: str) -> None:
@@ -153,7 +163,9 @@ def test_a_deletion_that_is_not_cleaned_up_yet_stays_noted(reopen: Reopen) -> No
     with reading(memory):
         assert user.forget(record="r1").traces_left
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(full_text, "optimize_words", lambda _: exec("raise OSError('busy')"))
+            patch.setattr(
+                full_text, "optimize_words", lambda _: exec("raise OSError('busy')")
+            )
             with pytest.raises(OSError, match="busy"):
                 user.forget(message="m1")
     user.sessions()
@@ -166,7 +178,9 @@ def test_a_deletion_that_is_not_cleaned_up_yet_stays_noted(reopen: Reopen) -> No
 def test_a_cleaning_that_failed_is_done_at_the_next_opening(reopen: Reopen) -> None:
     memory = reopen()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(full_text, "optimize_words", lambda _: exec("raise OSError('busy')"))
+        patch.setattr(
+            full_text, "optimize_words", lambda _: exec("raise OSError('busy')")
+        )
         with pytest.raises(OSError, match="busy"):
             told(memory).forget(session="s")
     assert hits(memory.path, [WORD])
@@ -175,10 +189,14 @@ def test_a_cleaning_that_failed_is_done_at_the_next_opening(reopen: Reopen) -> N
     assert hits(memory.path, [WORD]) == []
 
 
-def test_tools_and_command_line_say_it(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tools_and_command_line_say_it(
+    reopen: Reopen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory = reopen(settings=IMPATIENT)
     user = told(memory)
-    assert "forget" in {tool.name for tool in create_memory_tools(memory, allow_forget=True)}
+    assert "forget" in {
+        tool.name for tool in create_memory_tools(memory, allow_forget=True)
+    }
     with reading(memory):
         text, data = forget(Call(user, frozenset()), "r1")
     assert "until another program stops reading" in text

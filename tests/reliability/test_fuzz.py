@@ -34,12 +34,24 @@ from langmem_graph.topics.track_and_profile_files import parse
 from langmem_graph.values.numbers import amounts
 
 texts = st.text(max_size=60) | st.sampled_from(
-    ["2025-05-03", "user", "(x:person)", "---\n", "## Summary", "😀" * 9, "\ud800", "\0", "{" * 99]
+    [
+        "2025-05-03",
+        "user",
+        "(x:person)",
+        "---\n",
+        "## Summary",
+        "😀" * 9,
+        "\ud800",
+        "\0",
+        "{" * 99,
+    ]
 )
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts
 junk = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4)
+    ),
     max_leaves=12,
 )
 EXAMPLES = int(os.environ.get("LANGMEM_GRAPH_FUZZ", "0"))
@@ -50,7 +62,10 @@ def many(usual: int) -> Callable[[Any], Any]:
     return settings(
         max_examples=EXAMPLES or usual,
         deadline=timedelta(seconds=30),
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+        suppress_health_check=[
+            HealthCheck.function_scoped_fixture,
+            HealthCheck.too_slow,
+        ],
     )
 
 
@@ -93,7 +108,11 @@ WAYS = st.sampled_from([None, "json_schema", "function_calling", "json_mode"])
 @many(20)
 @given(schema=SCHEMAS, method=WAYS, said=texts | junk.map(json.dumps), args=junk)
 def test_a_models_json(schema: Any, method: Any, said: str, args: Any) -> None:
-    calls = [{"name": schema.__name__, "args": args, "id": "c"}] if isinstance(args, dict) else []
+    calls = (
+        [{"name": schema.__name__, "args": args, "id": "c"}]
+        if isinstance(args, dict)
+        else []
+    )
     model = ScriptedChatModel(script=[AIMessage(said, tool_calls=calls)])
     usage = RunUsage()
     runner = ModelRunner(model, method, Limits(4, 10_000, 10), "o200k_base")
@@ -103,7 +122,10 @@ def test_a_models_json(schema: Any, method: Any, said: str, args: Any) -> None:
 
 
 @many(50)
-@given(text=texts | st.lists(st.sampled_from(["(x:person)", "(", ":", "y", ")", " "])).map("".join))
+@given(
+    text=texts
+    | st.lists(st.sampled_from(["(x:person)", "(", ":", "y", ")", " "])).map("".join)
+)
 def test_atoms(text: str) -> None:
     atom = Atom.parse(text)
     assert Atom.parse(str(atom)) == atom
@@ -117,12 +139,17 @@ def test_atoms(text: str) -> None:
 def test_variables_and_entities(name: str, kind: str) -> None:
     tried(lambda: Variable(name, kind))
     assert same_entity(name, name)
-    assert Atom.parse(in_line_form(f"{name} {kind}", [name])).is_malformed in (True, False)
+    assert Atom.parse(in_line_form(f"{name} {kind}", [name])).is_malformed in (
+        True,
+        False,
+    )
 
 
 FRONT = "---\nkind: topic\nname: a\ntitle: A\nversion: 1\nupdated_at: 2025-05-03T10:00:00Z\n---\n\n"
 BODY = "## Summary\n\ns\n\n## Narrative\n\nn\n\n## Evidence\n\n- r1\n"
-pieces = st.sampled_from([*FRONT.splitlines(True), *BODY.splitlines(True), "&a [*a]\n", "? : -\n"])
+pieces = st.sampled_from(
+    [*FRONT.splitlines(True), *BODY.splitlines(True), "&a [*a]\n", "? : -\n"]
+)
 
 
 @many(50)
@@ -167,7 +194,10 @@ TOOL = {
             "type": "object",
             "properties": {
                 "place": {"type": "string", "enum": ["a", "b"], "default": "a"},
-                "guest": {"type": "object", "properties": {"email": {"type": ["string", "null"]}}},
+                "guest": {
+                    "type": "object",
+                    "properties": {"email": {"type": ["string", "null"]}},
+                },
                 "other": {"anyOf": [{"$ref": "#/$defs/x"}, {"type": "null"}]},
             },
             "required": ["place"],
@@ -194,7 +224,10 @@ def test_tool_specs(tool: Any) -> None:
 
 # --- files to import -----------------------------------------------------------------------------
 
-CHAT = {"session_id": "s", "messages": [{"role": "user", "content": "hi", "id": 1, "at": 17e8}]}
+CHAT = {
+    "session_id": "s",
+    "messages": [{"role": "user", "content": "hi", "id": 1, "at": 17e8}],
+}
 CHATGPT = [{
     "id": "c", "create_time": 17e8, "current_node": "b",
     "mapping": {"b": {"parent": None, "children": [], "message": {
@@ -207,9 +240,18 @@ LOCOMO = [{"sample_id": "1", "conversation": {
 REALMEM = {"dialogues": [{
     "session_uuid": "u", "current_time": "2025-12-24 (Wednesday)",
     "dialogue_turns": [{"speaker": "Assistant", "content": "hi"}]}]}  # fmt: skip
-RECORD = {"text": "hi", "source_message_ids": ["s/1"], "valid_from": "2025-01-01", "priority": 3}
-formats = st.one_of(*map(near, (CHAT, CHATGPT, LOCOMO, REALMEM, [CHAT], RECORD, [RECORD])))
-lines = st.lists(st.one_of(near(CHAT), near(CHAT["messages"][0]), near(RECORD)), max_size=3)
+RECORD = {
+    "text": "hi",
+    "source_message_ids": ["s/1"],
+    "valid_from": "2025-01-01",
+    "priority": 3,
+}
+formats = st.one_of(
+    *map(near, (CHAT, CHATGPT, LOCOMO, REALMEM, [CHAT], RECORD, [RECORD]))
+)
+lines = st.lists(
+    st.one_of(near(CHAT), near(CHAT["messages"][0]), near(RECORD)), max_size=3
+)
 
 
 @pytest.fixture(scope="module")
@@ -226,9 +268,15 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     | st.binary(max_size=60),
     name=st.sampled_from(["f.json", "f.jsonl", "f.zip"]),
 )
-def test_files_to_import(memory: Memory, tmp_path: Path, content: Any, name: str) -> None:
+def test_files_to_import(
+    memory: Memory, tmp_path: Path, content: Any, name: str
+) -> None:
     file = tmp_path / name
-    plain = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+    plain = (
+        content
+        if isinstance(content, bytes)
+        else content.encode("utf-8", "surrogatepass")
+    )
     file.write_bytes(plain)
     user = memory.user("importer")
     tried(lambda: import_file(user, file, quiet=True))
@@ -239,42 +287,68 @@ def test_files_to_import(memory: Memory, tmp_path: Path, content: Any, name: str
 
 @many(25)
 @given(
-    messages=near([{"role": "user", "content": "hi", "id": "1", "at": "2025-01-01", "name": "a"}]),
+    messages=near(
+        [{"role": "user", "content": "hi", "id": "1", "at": "2025-01-01", "name": "a"}]
+    ),
     session=st.just("s") | junk,
     at=st.none() | junk,
     whole=st.booleans(),
 )
 def test_add(memory: Memory, messages: Any, session: Any, at: Any, whole: bool) -> None:
     user = memory.user("adder")
-    tried(lambda: user.add(messages, session_id=session, at=at, whole_conversation=whole))
+    tried(
+        lambda: user.add(messages, session_id=session, at=at, whole_conversation=whole)
+    )
 
 
 @many(25)
 @example(rows=[{**RECORD, "source_message_ids": 1.0}], query="\ud800", k=1, as_of=None)
 @example(rows=[{**RECORD, "source_message_ids": "\ud800"}], query="a", k=1, as_of=None)
 @given(rows=near([RECORD]), query=texts, k=st.integers(-1, 3), as_of=st.none() | junk)
-def test_records_and_searches(memory: Memory, rows: Any, query: str, k: int, as_of: Any) -> None:
+def test_records_and_searches(
+    memory: Memory, rows: Any, query: str, k: int, as_of: Any
+) -> None:
     user = memory.user("importer")
     tried(lambda: user.add_records(rows))
     tried(lambda: user.search_records(query, k, as_of=as_of))
     tried(lambda: user.search_conversation(query, k))
     tried(lambda: user.recall(query))
     tried(lambda: user.remember(query))
-    for call in (user.get_records, user.get_conversation, user.history, user.undo, user.read_file):
+    for call in (
+        user.get_records,
+        user.get_conversation,
+        user.history,
+        user.undo,
+        user.read_file,
+    ):
         tried(partial(call, query))
     for what in ("message", "session", "record"):
         tried(partial(user.forget, **{what: query}))
 
 
-COMMANDS = ["import", "search", "show", "export", "doctor", "forget", "flush", "explain", "erase"]
+COMMANDS = [
+    "import",
+    "search",
+    "show",
+    "export",
+    "doctor",
+    "forget",
+    "flush",
+    "explain",
+    "erase",
+]
 OPTIONS = ["--user", "--json", "-k", "--as-of", "--session", "--file", "--record", "--message",
            "--output", "--by", "--explain", "--yes", "--at", "--model", "-u"]  # fmt: skip
-arguments = st.lists(st.sampled_from(OPTIONS) | texts | st.sampled_from(["1", "me"]), max_size=5)
+arguments = st.lists(
+    st.sampled_from(OPTIONS) | texts | st.sampled_from(["1", "me"]), max_size=5
+)
 
 
 @many(20)
 @given(command=st.sampled_from(COMMANDS), given_arguments=arguments)
-def test_the_command_line(tmp_path: Path, command: str, given_arguments: list[str]) -> None:
+def test_the_command_line(
+    tmp_path: Path, command: str, given_arguments: list[str]
+) -> None:
     place = {"LANGMEM_GRAPH_DIR": str(tmp_path / "m"), "LANGMEM_GRAPH_USER": "me"}
     place |= {"LANGMEM_GRAPH_EMBEDDINGS": "hash", "LANGMEM_GRAPH_MODEL": ""}
     usable = [one for one in given_arguments if "\0" not in one and "\ud800" not in one]
@@ -284,9 +358,12 @@ def test_the_command_line(tmp_path: Path, command: str, given_arguments: list[st
         done = CliRunner().invoke(commands.app, [command, *usable], env=place)
     finally:
         os.chdir(before)
-    if not isinstance(done.exception, LangMemGraphError):  # `main` shows it and ends with 2
+    # `main` shows it and ends with 2
+    if not isinstance(done.exception, LangMemGraphError):
         assert done.exit_code in (0, 1, 2), done.output
-        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        assert done.exception is None or isinstance(done.exception, SystemExit), (
+            done.exception
+        )
 
 
 TOOL_NAMES = ["search_conversation", "search_records", "get_conversation", "get_records", "recall",
@@ -304,7 +381,10 @@ def test_mcp_tools(memory: Memory, name: str, given_arguments: dict[str, Any]) -
 
     tools = offered(allow_forget=True)
     client = SimpleNamespace(client_params=None)  # that cannot be asked
-    user, context = memory.user("importer"), SimpleNamespace(session=client, request_id=1)
+    user, context = (
+        memory.user("importer"),
+        SimpleNamespace(session=client, request_id=1),
+    )
     call = call_tool(tools.get(name), given_arguments, Call(user), context)  # type: ignore[arg-type]
     result = asyncio.run(call)
     assert result.content

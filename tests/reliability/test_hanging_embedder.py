@@ -11,7 +11,11 @@ from langgraph.graph import START, StateGraph
 
 from langmem_graph.embeddings import embedder as embedder_module
 from langmem_graph.errors import EmbeddingError, StorageError
-from langmem_graph.graphs.nodes import MemoryState, create_recall_node, create_write_node
+from langmem_graph.graphs.nodes import (
+    MemoryState,
+    create_recall_node,
+    create_write_node,
+)
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
@@ -42,7 +46,9 @@ def test_a_turn_goes_on_with_words_alone_and_the_work_stays_due(
         assert recalled.report.status == "degraded"
         assert [hit.message_id for hit in recalled.evidence] == ["1"]
         assert "no answer within 0.2 seconds" in recalled.report.warnings[0]
-        added = ends(lambda: ana.add(said("the trombone is sold", id="2"), session_id="s"))
+        added = ends(
+            lambda: ana.add(said("the trombone is sold", id="2"), session_id="s")
+        )
         assert (added.stored, added.not_yet_embedded) == (["2"], ["2"])
         assert "no answer" in added.warnings[0]
         assert memory.user("ben").recall("anything").report.status == "ok"
@@ -72,7 +78,10 @@ def test_through_nodes_the_turn_is_reported_as_degraded(
         run = (lambda: asyncio.run(graph.ainvoke(asked, config))) if is_async else None
         done = ends(run or (lambda: graph.invoke(asked, config)))
     report = done["memory_report"]
-    assert [report[part]["status"] for part in ("recall", "write")] == ["degraded", "degraded"]
+    assert [report[part]["status"] for part in ("recall", "write")] == [
+        "degraded",
+        "degraded",
+    ]
     assert report["write"]["stored"] == 2
 
 
@@ -86,7 +95,9 @@ async def test_calls_that_hang_stop_neither_other_users_nor_the_applications_exe
     async with Memory(tmp_path / "m", embeddings=hanging, settings=LONG) as memory:
         for user in ("ana", "ben", "eve"):
             await memory.user(user).aadd(said("hello", id="1"), session_id="s")
-        tool = next(t for t in create_memory_tools(memory) if t.name == "search_records")
+        tool = next(
+            t for t in create_memory_tools(memory) if t.name == "search_records"
+        )
         config: Any = {"configurable": {"user_id": "eve"}}
         hanging.hangs = {"trombone"}
         calls: list[Any] = [turn("ana", "trombone") for _ in range(60)]
@@ -110,14 +121,18 @@ def test_erase_and_close_end_while_a_call_hangs(
     hanging.hangs = {"trombone"}
     adding = asyncio.new_event_loop()
     try:
-        stuck = adding.create_task(ana.aadd(said("my trombone", id="2"), session_id="s"))
+        stuck = adding.create_task(
+            ana.aadd(said("my trombone", id="2"), session_id="s")
+        )
         adding.run_until_complete(asyncio.wait([stuck], timeout=0.1))
         assert hanging.entered.wait(30)
         if call == "erase":
             assert isinstance(ends(ana.erase), StorageError)
         assert ends(memory.close) is None
         hanging.release()
-        outcome = adding.run_until_complete(asyncio.gather(stuck, return_exceptions=True))
+        outcome = adding.run_until_complete(
+            asyncio.gather(stuck, return_exceptions=True)
+        )
         assert isinstance(outcome[0], StorageError) or outcome[0].stored == ["2"]
     finally:
         adding.close()
@@ -165,7 +180,9 @@ def test_a_silent_embedder_is_left_alone_and_tried_again(
     embedder.seconds = 0.05
     hanging.hangs = {"trombone"}
     for n in range(4):
-        with pytest.raises(EmbeddingError, match="no answer within" if n < 2 else "not asked"):
+        with pytest.raises(
+            EmbeddingError, match="no answer within" if n < 2 else "not asked"
+        ):
             embedder.embed(["trombone"])
     assert hanging.calls == 2
     now[0] = 1.0
@@ -174,7 +191,9 @@ def test_a_silent_embedder_is_left_alone_and_tried_again(
         embedder.embed(["trombone"])
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), StopIteration(), OSError()])
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), StopIteration(), OSError()]
+)
 def test_what_an_embedder_raises_is_an_embedding_error(
     hanging: HangingEmbeddings, error: BaseException
 ) -> None:
@@ -192,13 +211,19 @@ def test_one_text_that_hangs_blocks_no_other_of_its_batch(
     hanging.hangs = {"trombone"}
     with Memory(tmp_path / "m", embeddings=hanging, settings=SHORT) as memory:
         talk = [said(f"the garden {n}", id=str(n)) for n in range(5)]
-        added = memory.user("ana").add([*talk, said("a trombone", id="x")], session_id="s")
+        added = memory.user("ana").add(
+            [*talk, said("a trombone", id="x")], session_id="s"
+        )
     assert added.not_yet_embedded == ["x"]
 
 
-def test_reasoning_goes_on_with_words_alone(tmp_path: Path, hanging: HangingEmbeddings) -> None:
+def test_reasoning_goes_on_with_words_alone(
+    tmp_path: Path, hanging: HangingEmbeddings
+) -> None:
     model = steady_model()
-    with Memory(tmp_path / "m", embeddings=hanging, model=model, settings=SHORT) as memory:
+    with Memory(
+        tmp_path / "m", embeddings=hanging, model=model, settings=SHORT
+    ) as memory:
         ana = memory.user("ana")
         ana.add(said("my secret trombone is in the attic", id="1"), session_id="s")
         ana.flush()
@@ -206,11 +231,15 @@ def test_reasoning_goes_on_with_words_alone(tmp_path: Path, hanging: HangingEmbe
         found = ends(lambda: ana.recall("Where is my secret trombone?", mode="reason"))
         assert found.report.status == "degraded"
         assert found.evidence
-        grounded = ends(lambda: ana.ground({"title": "Send", "type": "object"}, "my secret"))
+        grounded = ends(
+            lambda: ana.ground({"title": "Send", "type": "object"}, "my secret")
+        )
         assert grounded.name == "Send"
 
 
-def test_a_store_goes_on_with_words_alone(tmp_path: Path, hanging: HangingEmbeddings) -> None:
+def test_a_store_goes_on_with_words_alone(
+    tmp_path: Path, hanging: HangingEmbeddings
+) -> None:
     store = ChromaStore(tmp_path / "m", embeddings=hanging, settings=SHORT)
     hanging.hangs = {"trombone"}
     ends(lambda: store.put(("a",), "k", {"text": "my trombone"}))
@@ -228,7 +257,10 @@ async def test_calls_of_a_store_that_hang_leave_the_applications_executor_alone(
     store = ChromaStore(tmp_path / "m", embeddings=hanging, settings=LONG)
     await store.aput(("a",), "k", {"text": "the garden"})
     hanging.hangs = {"trombone"}
-    stuck = [asyncio.ensure_future(store.asearch(("a",), query="trombone")) for _ in range(60)]
+    stuck = [
+        asyncio.ensure_future(store.asearch(("a",), query="trombone"))
+        for _ in range(60)
+    ]
     await asyncio.wait_for(asyncio.to_thread(hanging.entered.wait), 30)
     assert await asyncio.wait_for(asyncio.to_thread(lambda: 1), 30) == 1
     assert ends(store.close) is None

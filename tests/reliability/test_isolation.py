@@ -60,10 +60,42 @@ MANY = [
         "-x",
     ),
     *("ß", "ss", "ınfo", "INFO", "info", "K", "\u212a", "ﬁ", "fi", "A", "Α", "А"),
-    *("user", "user ", " user", "user\n", "user/", "user\\", "user\0x", "user\u200b", "user\ufeff"),
+    *(
+        "user",
+        "user ",
+        " user",
+        "user\n",
+        "user/",
+        "user\\",
+        "user\0x",
+        "user\u200b",
+        "user\ufeff",
+    ),
     *("ana@example.org", "ana@example.org.evil", "ana+1@example.org", "日本", "日本語"),
-    *("x" * 600, "x" * 601, "7", "07", "７", "7.0", "null", "None", "true", "' OR 1=1 --", "'"),
-    *("con", "CON", "nul", "users", "items", "lock", folder_name("acme"), "%61cme", "acme;b"),
+    *(
+        "x" * 600,
+        "x" * 601,
+        "7",
+        "07",
+        "７",
+        "7.0",
+        "null",
+        "None",
+        "true",
+        "' OR 1=1 --",
+        "'",
+    ),
+    *(
+        "con",
+        "CON",
+        "nul",
+        "users",
+        "items",
+        "lock",
+        folder_name("acme"),
+        "%61cme",
+        "acme;b",
+    ),
 ]
 
 
@@ -78,7 +110,9 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
         storage=StorageSettings(closing_seconds=0.01, max_open_users=16),
     )
     path = tmp_path_factory.mktemp("isolation") / "m"
-    with Memory(path, model=steady_model(), embeddings="hash", settings=quiet) as opened:
+    with Memory(
+        path, model=steady_model(), embeddings="hash", settings=quiet
+    ) as opened:
         yield opened
 
 
@@ -86,7 +120,11 @@ def tell(memory: Memory, user: str) -> None:
     """The same ids, session and words for everybody, but for the secret."""
     own = memory.user(user)
     talk = [
-        {"role": "user", "content": f"My secret number {n} is {token(user)}.", "id": f"m{n}"}
+        {
+            "role": "user",
+            "content": f"My secret number {n} is {token(user)}.",
+            "id": f"m{n}",
+        }
         for n in range(3)
     ]
     own.add(talk, session_id="t1")
@@ -111,7 +149,16 @@ def by_methods(memory: Memory, user: str) -> str:
     ]
     found = own.recall("What is my secret?")
     texts = [found.context, *(own.read_file(name) for name in own.files())]
-    return repr((seen, texts, found, own.export(), own.export_records(history=True), own.doctor()))
+    return repr(
+        (
+            seen,
+            texts,
+            found,
+            own.export(),
+            own.export_records(history=True),
+            own.doctor(),
+        )
+    )
 
 
 async def by_twins(memory: Memory, user: str) -> str:
@@ -137,7 +184,12 @@ async def by_twins(memory: Memory, user: str) -> str:
 
 def by_retriever(memory: Memory, user: str) -> str:
     own = memory.user(user)
-    return repr([own.as_retriever(k=50, by=by).invoke("secret") for by in ("message", "session")])
+    return repr(
+        [
+            own.as_retriever(k=50, by=by).invoke("secret")
+            for by in ("message", "session")
+        ]
+    )
 
 
 class Graphs:
@@ -150,14 +202,18 @@ class Graphs:
             return {"messages": [model.invoke(with_memory(state))]}
 
         builder = StateGraph(MemoryState)
-        builder.add_node("recall", create_recall_node(memory, mode="reason", report=True))
+        builder.add_node(
+            "recall", create_recall_node(memory, mode="reason", report=True)
+        )
         builder.add_node("chat", chat)
         builder.add_node("write", create_write_node(memory, extraction="manual"))
         builder.add_edge(START, "recall")
         builder.add_edge("recall", "chat")
         builder.add_edge("chat", "write")
         self.nodes = builder.compile()
-        middleware = MemoryMiddleware(memory, mode="auto", extraction="manual", report=True)
+        middleware = MemoryMiddleware(
+            memory, mode="auto", extraction="manual", report=True
+        )
         self.agent = create_agent(model, middleware=[middleware])
         self.recall = create_recall_graph(memory, answer=True)
         self.grounding = create_grounding_graph(memory, tools=[Send])
@@ -168,9 +224,21 @@ class Graphs:
 def by_graphs(graphs: Graphs, user: str) -> str:
     config = config_of(user)
     seen: list[Any] = [
-        list(graphs.nodes.stream(ASKED, config, stream_mode=["custom", "updates", "values"])),
-        list(graphs.agent.stream(ASKED, config, stream_mode=["custom", "updates", "values"])),
-        list(graphs.recall.stream(ASKED, config, stream_mode=["custom", "values"], subgraphs=True)),
+        list(
+            graphs.nodes.stream(
+                ASKED, config, stream_mode=["custom", "updates", "values"]
+            )
+        ),
+        list(
+            graphs.agent.stream(
+                ASKED, config, stream_mode=["custom", "updates", "values"]
+            )
+        ),
+        list(
+            graphs.recall.stream(
+                ASKED, config, stream_mode=["custom", "values"], subgraphs=True
+            )
+        ),
         list(graphs.grounding.stream(ASKED, config, stream_mode=["custom", "values"])),
         graphs.write.invoke({"messages": [("user", f"Again: {token(user)}")]}, config),
     ]
@@ -191,13 +259,18 @@ def by_tools(graphs: Graphs, memory: Memory, user: str) -> str:
         tools["search_conversation"].invoke({"query": "secret"}, config),
         tools["get_records"].invoke({"record_ids": ["r1"]}, config),
         tools["get_conversation"].invoke({"message_ids": ["m0", "m1", "m2"]}, config),
-        *(tools["read_file"].invoke({"name": n}, config) for n in memory.user(user).files()),
+        *(
+            tools["read_file"].invoke({"name": n}, config)
+            for n in memory.user(user).files()
+        ),
     ]
     return repr(seen)
 
 
 def by_goals(memory: Memory, user: str) -> str:
-    goals = create_goal_graph(memory.user(user).as_retriever(k=50), model=steady_model())
+    goals = create_goal_graph(
+        memory.user(user).as_retriever(k=50), model=steady_model()
+    )
     return repr(goals.invoke({"query": "What is the secret?"}))
 
 
@@ -225,7 +298,11 @@ async def by_mcp(memory: Memory, user: str) -> str:
 def by_command_line(memory: Memory, user: str) -> str:
     common = [f"--user={user}", f"--memory={memory.path}"]
     text = ""
-    for command in (["search", "secret", "-k", "50", "--embeddings=hash"], ["show"], ["export"]):
+    for command in (
+        ["search", "secret", "-k", "50", "--embeddings=hash"],
+        ["show"],
+        ["export"],
+    ):
         done = CliRunner().invoke(commands.app, [*command, *common])
         assert done.exit_code == 0, (user, done.output, done.exception)
         text += done.output
@@ -252,7 +329,9 @@ def _check_all(memory: Memory, users: list[str]) -> int:
             "tools": by_tools(graphs, memory, user),
             "goal graph": by_goals(memory, user),
             "MCP": asyncio.run(by_mcp(memory, user)),
-            "command line": by_command_line(memory, user) if "\0" not in user else token(user),
+            "command line": by_command_line(memory, user)
+            if "\0" not in user
+            else token(user),
         }
         for where, text in seen.items():
             assert_own(text, user, users, where)
@@ -261,9 +340,11 @@ def _check_all(memory: Memory, users: list[str]) -> int:
 
 
 @pytest.mark.long
-@pytest.mark.enable_socket  # the in-process MCP session opens a socket pair with asyncio.run
+# the in-process MCP session opens a socket pair with asyncio.run
+@pytest.mark.enable_socket
 def test_no_surface_shows_another_user(memory: Memory) -> None:
-    few = FEW[:3]  # ids that differ by an accent meet below; all of them in `make stress`
+    # ids that differ by an accent meet below; all of them in `make stress`
+    few = FEW[:3]
     assert _check_all(memory, few) == 9 * len(few)
 
 
@@ -298,7 +379,11 @@ def test_namespaces_of_users_in_a_store(tmp_path: Path) -> None:
         users = [user for user in MANY if user not in refused]
         for user in users:
             own = ("users", user)
-            seen = [store.get(own, "k"), store.search(own), store.search(own, query="secret")]
+            seen = [
+                store.get(own, "k"),
+                store.search(own),
+                store.search(own, query="secret"),
+            ]
             assert_own(repr(seen), user, MANY, "store")
             assert len(store.list_namespaces(prefix=own)) == 1 or "*" in user
     assert all("." in user or "\0" in user for user in refused), refused
@@ -312,7 +397,12 @@ def test_a_shared_thread_of_the_served_chatbot(
 ) -> None:
     from langgraph.checkpoint.memory import InMemorySaver
 
-    for name in ("OPENAI_API_KEY", "CHAT_MODEL", "CHAT_BASE_URL", "LANGMEM_GRAPH_MODEL"):
+    for name in (
+        "OPENAI_API_KEY",
+        "CHAT_MODEL",
+        "CHAT_BASE_URL",
+        "LANGMEM_GRAPH_MODEL",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LANGMEM_GRAPH_DIR", str(tmp_path / "m"))
     monkeypatch.setenv("LANGMEM_GRAPH_EMBEDDINGS", "hash")
@@ -323,7 +413,9 @@ def test_a_shared_thread_of_the_served_chatbot(
             said = {"messages": [("user", f"My secret is {token(user)}.")]}
             asyncio.run(graph.ainvoke(said, config_of(user)))
         for user, other in (("acme", "acme-corp"), ("acme-corp", "acme")):
-            assert_own(json.dumps(memory.user(user).export()), user, [user, other], "thread")
+            assert_own(
+                json.dumps(memory.user(user).export()), user, [user, other], "thread"
+            )
 
 
 # --- many at once ---
@@ -347,14 +439,20 @@ def _storm(memory: Memory, users: tuple[str, str], turns: int) -> tuple[int, lis
             session_id="t1",
         )
         seen = surfaces[n // 2 % len(surfaces)](user)
-        return [f"{user} sees {other} in surface {n // 2 % 4}"] if token(other) in seen else []
+        return (
+            [f"{user} sees {other} in surface {n // 2 % 4}"]
+            if token(other) in seen
+            else []
+        )
 
     async def awork(n: int) -> list[str]:
         user, other = users if n % 2 else users[::-1]
         own = memory.user(user)
         said = {"role": "user", "content": f"{n}: secret {token(user)}", "id": f"a{n}"}
         await own.aadd([said], session_id="t1")
-        seen = await (by_twins(memory, user) if n % 4 < 2 else by_graphs_async(graphs, user))
+        seen = await (
+            by_twins(memory, user) if n % 4 < 2 else by_graphs_async(graphs, user)
+        )
         return [f"{user} sees {other}, async"] if token(other) in seen else []
 
     async def tasks() -> list[list[str]]:
@@ -384,12 +482,16 @@ def test_two_users_at_once(memory: Memory) -> None:
 @pytest.mark.stress
 @pytest.mark.enable_socket
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("users", [("acme1", "acme1-corp"), ("x_y", "xzy"), ("user1", "USER1")])
+@pytest.mark.parametrize(
+    "users", [("acme1", "acme1-corp"), ("x_y", "xzy"), ("user1", "USER1")]
+)
 def test_two_users_with_fifty_writers_and_readers_each(
     memory: Memory, users: tuple[str, str]
 ) -> None:
     for user in users:
         tell(memory, user)
     done, wrong = _storm(memory, users, 100)
-    print(f"\n{users}: {done} writers and readers at once, {len(wrong)} foreign or lost rows")
+    print(
+        f"\n{users}: {done} writers and readers at once, {len(wrong)} foreign or lost rows"
+    )
     assert wrong == []

@@ -53,12 +53,17 @@ def killed_once(where: Path, chance: random.Random) -> tuple[str, Path]:
         own.mkdir(parents=True)
         if _is_killed(own, point, call, before, seconds):
             when = "before" if before else "after"
-            return f"{when} call {call} of {point}" if point else f"after {seconds:.2f} s", own
+            return (
+                f"{when} call {call} of {point}" if point else f"after {seconds:.2f} s",
+                own,
+            )
         call, seconds = max(1, call // 2), seconds / 2
     raise AssertionError(f"never killed at {point}")
 
 
-def _is_killed(where: Path, point: str | None, call: int, before: bool, seconds: float) -> bool:
+def _is_killed(
+    where: Path, point: str | None, call: int, before: bool, seconds: float
+) -> bool:
     """False when the writer came to its end before."""
     file = where / "promises"
     task = (str(where / "m"), str(file), point, call, before)
@@ -101,9 +106,13 @@ def _check_messages(held: dict[str, str], told: Promised) -> None:
     assert not set(told.forgotten) & held.keys(), "forgotten messages are there"
     for message_id, text in held.items():
         assert text == text_of(*map(int, message_id.split(".")))
-    forgotten = {one.split(".")[0] for one in [*told.forgotten, told.maybe_forgotten or ""]}
+    forgotten = {
+        one.split(".")[0] for one in [*told.forgotten, told.maybe_forgotten or ""]
+    }
     parts = Counter(message_id.split(".")[0] for message_id in held)
-    assert {parts[n] for n in parts if n not in forgotten} <= {3}, "a call was stored by halves"
+    assert {parts[n] for n in parts if n not in forgotten} <= {3}, (
+        "a call was stored by halves"
+    )
 
 
 def _rows(ledger: Path, query: str) -> list[Any]:
@@ -132,7 +141,12 @@ def _check_whole(ledger: Path) -> None:
     replaced = "SELECT n FROM records WHERE status = 'superseded' AND n NOT IN ({})"
     by = "SELECT target FROM links WHERE kind = 'supersedes'"
     assert _rows(ledger, replaced.format(by)) == []
-    assert _rows(ledger, replaced.format("SELECT record FROM history WHERE op = 'supersede'")) == []
+    assert (
+        _rows(
+            ledger, replaced.format("SELECT record FROM history WHERE op = 'supersede'")
+        )
+        == []
+    )
     assert _rows(ledger, "PRAGMA foreign_key_check") == []
     assert _rows(ledger, "PRAGMA integrity_check") == [("ok",)]
 
@@ -155,8 +169,15 @@ def _check_index(ledger: Path, room: Any) -> None:
     for layer, table in (("messages", "messages"), ("records", "records")):
         true = "status = 'active'" if table == "records" else "role != 'system'"
         expected = f"SELECT n FROM vectors WHERE layer = '{layer}' AND item IN"
-        wanted = {n for (n,) in _rows(ledger, f"{expected} (SELECT n FROM {table} WHERE {true})")}
-        found = room.index._with_collection(layer, lambda held: held.get(include=[])["ids"])
+        wanted = {
+            n
+            for (n,) in _rows(
+                ledger, f"{expected} (SELECT n FROM {table} WHERE {true})"
+            )
+        }
+        found = room.index._with_collection(
+            layer, lambda held: held.get(include=[])["ids"]
+        )
         assert {int(n) for n in found} == wanted, layer
     assert _rows(ledger, "SELECT count(*) FROM outbox") == [(0,)]
     for words, table in (("words", "messages"), ("record_words", "records")):
@@ -169,7 +190,9 @@ def _check_index(ledger: Path, room: Any) -> None:
 
 def run(where: Path, runs: int, seed: int) -> Iterator[str]:
     for number in range(runs):
-        killed, own = killed_once(where / str(number), random.Random(f"{seed} {number}"))
+        killed, own = killed_once(
+            where / str(number), random.Random(f"{seed} {number}")
+        )
         told = promised(own / "promises")
         print(f"{number}: killed {killed}, {len(told.stored)} acknowledged", flush=True)
         check(own, told)
@@ -186,7 +209,9 @@ def test_killed_at_some_points(tmp_path: Path) -> None:
 def test_killed_200_times(tmp_path: Path) -> None:
     """0 lost, 0 by halves, the index equal to the ledger."""
     places = list(run(tmp_path, 200, seed=1))
-    print(f"{len(places)} killed: 0 acknowledged messages lost, 0 batches by halves, indexes equal")
+    print(
+        f"{len(places)} killed: 0 acknowledged messages lost, 0 batches by halves, indexes equal"
+    )
 
 
 def test_every_point_is_there() -> None:

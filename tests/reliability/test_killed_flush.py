@@ -26,7 +26,13 @@ def filled(path: Path) -> list[str]:
 
 def started(path: Path, progress: Path, batches: int) -> "subprocess.Popen[bytes]":
     """A process that has read so many batches, and is in the middle of the next one."""
-    command = [sys.executable, "-m", "tests.support.killed_flush", str(path), str(progress)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.killed_flush",
+        str(path),
+        str(progress),
+    ]
     process = subprocess.Popen(command, cwd=Path(__file__).parents[2])
     limit = time.monotonic() + 120
     while not progress.exists() or len(progress.read_text().split()) < batches:
@@ -44,7 +50,8 @@ def _rows(ledger: Path, query: str) -> list[Any]:
 def check_and_resume(path: Path, names: list[str], *, held_by_nobody: bool) -> None:
     """Each message waits or has its record, and the next flush reads what waits, once."""
     seen: list[str] = []
-    (ledger,) = path.rglob("ledger.db")  # looked at before another process may claim a batch
+    # looked at before another process may claim a batch
+    (ledger,) = path.rglob("ledger.db")
     unread = {n for (n,) in _rows(ledger, "SELECT message FROM unread")}
     recorded = {n for (n,) in _rows(ledger, "SELECT message FROM record_sources")}
     users = {n for (n,) in _rows(ledger, "SELECT n FROM messages WHERE role = 'user'")}
@@ -58,7 +65,9 @@ def check_and_resume(path: Path, names: list[str], *, held_by_nobody: bool) -> N
         user = memory.user("u")
         before = owned(user)
         waiting = user.flush_forecast().messages
-        assert waiting == len(unread), "nothing is claimed by the process that has ended"
+        assert waiting == len(unread), (
+            "nothing is claimed by the process that has ended"
+        )
         report = user.flush()
         assert (report.status, report.read, report.pending) == ("ok", waiting, 0)
         assert sorted([*before, *seen]) == names, "read again, or not at all"
@@ -67,7 +76,9 @@ def check_and_resume(path: Path, names: list[str], *, held_by_nobody: bool) -> N
 
 
 @pytest.mark.long
-def test_an_interrupted_flush_lets_go_of_everything_and_is_gone_on_with(tmp_path: Path) -> None:
+def test_an_interrupted_flush_lets_go_of_everything_and_is_gone_on_with(
+    tmp_path: Path,
+) -> None:
     names = filled(tmp_path / "m")
     process = started(tmp_path / "m", tmp_path / "progress", batches=2)
     process.send_signal(signal.SIGINT)
@@ -77,7 +88,11 @@ def test_an_interrupted_flush_lets_go_of_everything_and_is_gone_on_with(tmp_path
 
 
 @pytest.mark.parametrize(
-    "batches", [pytest.param(1, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.stress)]
+    "batches",
+    [
+        pytest.param(1, marks=pytest.mark.long),
+        pytest.param(3, marks=pytest.mark.stress),
+    ],
 )
 def test_a_killed_flush_is_gone_on_with(tmp_path: Path, batches: int) -> None:
     names = filled(tmp_path / "m")

@@ -19,7 +19,9 @@ from tests.support.settings import nested
 from tests.support.writing import echo
 
 DATA = Path(__file__).parents[1] / "support" / "data"
-ANSWERED: dict[str, Any] = json.loads((DATA / "memory-0.1.0.json").read_text(encoding="utf-8"))
+ANSWERED: dict[str, Any] = json.loads(
+    (DATA / "memory-0.1.0.json").read_text(encoding="utf-8")
+)
 HELD = {"active", "superseded"}
 PORTO, BERLIN = "r-3fce3a202191a6c1", "r-e271121916ae2bef"
 REASON = "There is one value at a time, and the new record gives it."
@@ -40,7 +42,9 @@ def old(tmp_path: Path) -> Path:
 def rows_of(user: UserMemory) -> list[dict[str, Any]]:
     """The records as 0.1.0 exported them, which had no labels."""
     rows = user.export_records(history=True)
-    return [{name: value for name, value in row.items() if name != "labels"} for row in rows]
+    return [
+        {name: value for name, value in row.items() if name != "labels"} for row in rows
+    ]
 
 
 def held(hits: list[RecordHit], statuses: set[str]) -> list[str]:
@@ -57,13 +61,16 @@ def answers(user: UserMemory) -> dict[str, Any]:
         "files": {name: user.read_file(name) for name in user.files()},
         "as_of": held(user.search_records(asked, k=3, as_of="2025-01-15"), HELD),
         "now": held(user.search_records(asked, k=3), {"active"}),
-        "hits": [hit.message_id for hit in user.search_conversation("bicycle number", 3)],
+        "hits": [
+            hit.message_id for hit in user.search_conversation("bicycle number", 3)
+        ],
     }
 
 
 def changes(user: UserMemory, record_id: str) -> list[tuple[Any, ...]]:
     return [
-        (one.record_id, one.op, one.by, one.reason, one.before) for one in user.history(record_id)
+        (one.record_id, one.op, one.by, one.reason, one.before)
+        for one in user.history(record_id)
     ]
 
 
@@ -90,9 +97,13 @@ def test_the_new_columns_and_tables_are_filled(old: Path) -> None:
     with Memory(old, embeddings="hash") as memory:
         ana = memory.user("ana")
         messages = ana.get_conversation([row["id"] for row in ana.export()])
-        assert {(one.role, one.origin) for one in messages} <= set(ORIGIN_OF_ROLE.items())
+        assert {(one.role, one.origin) for one in messages} <= set(
+            ORIGIN_OF_ROLE.items()
+        )
         assert {one.role for one in messages} >= {"user", "assistant"}
-        for record in ana.get_records([row["record_id"] for row in ANSWERED["records"]]):
+        for record in ana.get_records(
+            [row["record_id"] for row in ANSWERED["records"]]
+        ):
             assert record.supporting_ids == []
             assert ana.changes(record.record_id) == []
         assert ana.calls() == []
@@ -103,7 +114,11 @@ def test_the_new_columns_and_tables_are_filled(old: Path) -> None:
 def test_it_is_healthy_and_can_be_rebuilt(old: Path, user: str) -> None:
     with Memory(old, embeddings="hash") as memory:
         found = memory.user(user).doctor()
-        assert (found.ok, found.indexed, found.reachable) == (True, found.vectors, found.sampled)
+        assert (found.ok, found.indexed, found.reachable) == (
+            True,
+            found.vectors,
+            found.sampled,
+        )
         assert found.vectors > 0
         memory.user(user).rebuild()
         assert memory.user(user).doctor() == found
@@ -117,9 +132,9 @@ def test_what_took_a_place_is_undone(old: Path) -> None:
         ana.undo(PORTO)
         (home,) = ana.get_records(PORTO)
         assert (home.status, home.valid_to) == ("active", None)
-        assert [one.text for one in ana.search_records("where does the user live", k=1)] == [
-            "The user lives in Porto near the river."
-        ]
+        assert [
+            one.text for one in ana.search_records("where does the user live", k=1)
+        ] == ["The user lives in Porto near the river."]
         assert changes(ana, PORTO)[: len(HISTORY)] == HISTORY
 
 
@@ -130,19 +145,32 @@ def test_a_pending_message_is_read_with_todays_extraction(old: Path) -> None:
     ) as memory:
         ana = memory.user("ana")
         report = ana.flush()
-        assert (report.status, report.read, report.pending, report.stored) == ("ok", 1, 0, 1)
+        assert (report.status, report.read, report.pending, report.stored) == (
+            "ok",
+            1,
+            0,
+            1,
+        )
         new = rows_of(ana)[len(ANSWERED["records"]) :]
         assert [row["source_message_ids"] for row in new] == [["s5-0"]]
         assert rows_of(ana)[: len(ANSWERED["records"])] == ANSWERED["records"]
 
 
 def test_it_is_written_on_and_opened_again(old: Path) -> None:
-    row = {"text": "The user plays the oboe.", "source_message_ids": ["new"], "record_id": "r-oboe"}
+    row = {
+        "text": "The user plays the oboe.",
+        "source_message_ids": ["new"],
+        "record_id": "r-oboe",
+    }
     with Memory(old, embeddings="hash") as memory:
         ana = memory.user("ana")
-        assert ana.add(said("I play the oboe.", id="new"), session_id="s9").stored == ["new"]
+        assert ana.add(said("I play the oboe.", id="new"), session_id="s9").stored == [
+            "new"
+        ]
         assert ana.add_records(row).stored == ["r-oboe"]
-        again = said("I live in Porto near the river.", id="s1-0", at="2025-01-10T09:00:00Z")
+        again = said(
+            "I live in Porto near the river.", id="s1-0", at="2025-01-10T09:00:00Z"
+        )
         assert ana.add(again, session_id="s1").already_known == ["s1-0"]
     with Memory(old, embeddings="hash") as memory:
         ana = memory.user("ana")

@@ -16,7 +16,12 @@ import numpy as np
 import pytest
 
 from langmem_graph.memory import Memory
-from langmem_graph.settings import ExtractionSettings, ReasoningSettings, Settings, StorageSettings
+from langmem_graph.settings import (
+    ExtractionSettings,
+    ReasoningSettings,
+    Settings,
+    StorageSettings,
+)
 from langmem_graph.testing import HashEmbeddings, ScriptedChatModel
 from tests.conftest import said
 from tests.support.chroma_server import Server
@@ -44,7 +49,9 @@ class Times:
         self.of: dict[str, list[float]] = {"add": [], "recall": [], "search": []}
 
     def report(self) -> str:
-        return "; ".join(f"{len(own):,} × {kind}: {p95(own)}" for kind, own in self.of.items())
+        return "; ".join(
+            f"{len(own):,} × {kind}: {p95(own)}" for kind, own in self.of.items()
+        )
 
 
 def work(memory: Memory, who: str, until: float, times: Times) -> tuple[str, list[str]]:
@@ -66,7 +73,9 @@ def work(memory: Memory, who: str, until: float, times: Times) -> tuple[str, lis
     return user.id, kept
 
 
-async def awork(memory: Memory, who: str, until: float, times: Times) -> tuple[str, list[str]]:
+async def awork(
+    memory: Memory, who: str, until: float, times: Times
+) -> tuple[str, list[str]]:
     """The same as a task."""
     user, kept = memory.user(USERS[int(who[1:]) % len(USERS)]), []
     while time.monotonic() < until:
@@ -81,7 +90,9 @@ async def awork(memory: Memory, who: str, until: float, times: Times) -> tuple[s
     return user.id, kept
 
 
-def assert_nothing_lost(memory: Memory, acknowledged: list[tuple[str, list[str]]]) -> int:
+def assert_nothing_lost(
+    memory: Memory, acknowledged: list[tuple[str, list[str]]]
+) -> int:
     stored = {user: {row["id"] for row in memory.user(user).export()} for user in USERS}
     for user, ids in acknowledged:
         assert set(ids) <= stored[user]
@@ -97,12 +108,16 @@ def _under_load(path: Path, seconds: float) -> str:
     times, atimes = Times(), Times()
 
     async def tasks(until: float) -> list[tuple[str, list[str]]]:
-        return await asyncio.gather(*(awork(memory, f"a{n}", until, atimes) for n in range(50)))
+        return await asyncio.gather(
+            *(awork(memory, f"a{n}", until, atimes) for n in range(50))
+        )
 
     with Memory(path, embeddings="hash", settings=SMALL) as memory:
         until = time.monotonic() + seconds
         with ThreadPoolExecutor(8) as pool:
-            threads = [pool.submit(work, memory, f"t{n}", until, times) for n in range(8)]
+            threads = [
+                pool.submit(work, memory, f"t{n}", until, times) for n in range(8)
+            ]
             done = asyncio.run(tasks(until)) + [one.result() for one in threads]
         kept = assert_nothing_lost(memory, done)
     atimes.of.pop("search")
@@ -133,7 +148,12 @@ TROUBLED = Settings(
     reasoning=ReasoningSettings(seconds=3, call_seconds=0.5),
     storage=StorageSettings(index_batch=64, closing_seconds=5),
 )
-ERRORS = (ConnectionError("out"), SystemExit(3), KeyboardInterrupt(), StopIteration("x"))
+ERRORS = (
+    ConnectionError("out"),
+    SystemExit(3),
+    KeyboardInterrupt(),
+    StopIteration("x"),
+)
 
 
 class Trouble:
@@ -180,11 +200,18 @@ class TroubledEmbeddings(HashEmbeddings):
         return self.embed_documents([text])[0]
 
 
-def steps(user: Any, who: str, n: int) -> list[tuple[str, str, tuple[Any, ...], dict[str, Any]]]:
+def steps(
+    user: Any, who: str, n: int
+) -> list[tuple[str, str, tuple[Any, ...], dict[str, Any]]]:
     """What one round calls: the kind, the method and its arguments."""
     query = f"number {n} garden"
     calls: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
-        ("add", "add", ([message(who, n), ("assistant", "I see.")],), {"session_id": who}),
+        (
+            "add",
+            "add",
+            ([message(who, n), ("assistant", "I see.")],),
+            {"session_id": who},
+        ),
         ("recall", "recall", (query,), {}),
         ("search", "search_conversation", (query,), {}),
     ]
@@ -216,7 +243,8 @@ async def through_trouble(
 def _under_trouble(path: Path, seconds: float) -> str:
     embedding, thinking = Trouble(), Trouble()
     model = ScriptedChatModel(
-        answers={name: thinking.before(answer) for name, answer in ANSWERS.items()}, record=False
+        answers={name: thinking.before(answer) for name, answer in ANSWERS.items()},
+        record=False,
     )
     times, embeddings = Times(), TroubledEmbeddings(embedding)
     memory = Memory(path, embeddings=embeddings, model=model, settings=TROUBLED)
@@ -227,7 +255,10 @@ def _under_trouble(path: Path, seconds: float) -> str:
     async def tasks(until: float) -> list[tuple[str, list[str]]]:
         names = (f"a{n}" for n in range(50))
         return await asyncio.gather(
-            *(through_trouble(memory, who, until, times, is_async=True) for who in names)
+            *(
+                through_trouble(memory, who, until, times, is_async=True)
+                for who in names
+            )
         )
 
     until = time.monotonic() + seconds
@@ -246,7 +277,10 @@ def _under_trouble(path: Path, seconds: float) -> str:
             lost += len(set(ids) - {row["id"] for row in memory.user(user).export()})
         health = [memory.user(user).doctor(sample=0) for user in USERS]
     assert (lost, [one.problems for one in health]) == (0, [[]] * 3)
-    met = {name: trouble.met for name, trouble in (("embedder", embedding), ("model", thinking))}
+    met = {
+        name: trouble.met
+        for name, trouble in (("embedder", embedding), ("model", thinking))
+    }
     return (
         f"8 threads and 50 tasks, {seconds:.0f} s, trouble met: {met}\n"
         f"  {sum(len(ids) for _, ids in done):,} messages, {sum(h.records for h in health):,} "
@@ -266,7 +300,9 @@ def test_hanging_raising_and_slow_embedders_and_models(tmp_path: Path) -> None:
 @pytest.mark.stress
 @pytest.mark.enable_socket
 @pytest.mark.timeout(900)
-def test_hanging_raising_and_slow_embedders_and_models_for_two_minutes(tmp_path: Path) -> None:
+def test_hanging_raising_and_slow_embedders_and_models_for_two_minutes(
+    tmp_path: Path,
+) -> None:
     print("\n" + _under_trouble(tmp_path / "m", 120))
 
 
@@ -307,7 +343,15 @@ def server(tmp_path: Path, socket_enabled: None) -> Iterator[Server]:
 def _processes(server: Server, path: Path, count: int, seconds: float) -> str:
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", _PROCESS, str(path), server.url, f"p{n}", str(seconds)],
+            [
+                sys.executable,
+                "-c",
+                _PROCESS,
+                str(path),
+                server.url,
+                f"p{n}",
+                str(seconds),
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -317,7 +361,9 @@ def _processes(server: Server, path: Path, count: int, seconds: float) -> str:
     outcomes = [process.communicate() for process in running]
     ended = [process.returncode for process in running]
     last_lines = [
-        errors[-2_000:] for (_, errors), code in zip(outcomes, ended, strict=True) if code
+        errors[-2_000:]
+        for (_, errors), code in zip(outcomes, ended, strict=True)
+        if code
     ]
     assert ended == [0] * count, "\n---\n".join(last_lines)
     done = [json.loads(out) for out, _ in outcomes]
@@ -343,5 +389,7 @@ def test_processes_on_one_server(server: Server, tmp_path: Path) -> None:
 @pytest.mark.stress
 @pytest.mark.enable_socket
 @pytest.mark.timeout(600)
-def test_processes_on_one_server_for_two_minutes(server: Server, tmp_path: Path) -> None:
+def test_processes_on_one_server_for_two_minutes(
+    server: Server, tmp_path: Path
+) -> None:
     print("\n" + _processes(server, tmp_path / "m", 4, 120))

@@ -51,13 +51,19 @@ def look(path: Path, user: str, messages: int) -> dict[str, float]:
         check=True,
     )
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    return {**json.loads(done.stdout.splitlines()[-1]), "disk_kb": size / 1_000 / messages}
+    return {
+        **json.loads(done.stdout.splitlines()[-1]),
+        "disk_kb": size / 1_000 / messages,
+    }
 
 
 def texts(first: int, count: int) -> list[dict[str, Any]]:
     places = ("lake", "hill", "station", "market", "library", "harbour", "bridge")
     return [
-        said(f"Entry number {n} of the garden near the {places[n % 7]}, row {n % 911}.", id=f"m{n}")
+        said(
+            f"Entry number {n} of the garden near the {places[n % 7]}, row {n % 911}.",
+            id=f"m{n}",
+        )
         for n in range(first, first + count)
     ]
 
@@ -76,7 +82,9 @@ def _one_user(path: Path, steps: tuple[int, ...]) -> dict[int, dict[str, float]]
     for messages in steps:
         speed = grow(path, before, messages)
         seen[messages] = {**look(path, "ana", messages), "adds_per_s": speed}
-        shown = ", ".join(f"{name} {value:.2f}" for name, value in seen[messages].items())
+        shown = ", ".join(
+            f"{name} {value:.2f}" for name, value in seen[messages].items()
+        )
         print(f"\n{messages:,} messages: {shown}")
         before = messages
     return seen

@@ -35,7 +35,9 @@ def make_tables(file: Path, steps: Any, version: int) -> None:
         if steps is tables_and_migrations.MIGRATIONS:
             for table, column in LATER_COLUMNS if 0 < version < 3 else []:
                 if sa.inspect(connection).has_table(table):
-                    connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
+                    connection.exec_driver_sql(
+                        f"ALTER TABLE {table} DROP COLUMN {column}"
+                    )
     engine.dispose()
 
 
@@ -51,13 +53,22 @@ def fill_first(file: Path) -> None:
         columns = [row[1] for row in db.execute("PRAGMA table_info(messages)")]
         for n, text in enumerate(TEXTS, 1):
             role, at = ("user", "assistant")[n % 2], f"2024-05-0{n} 10:00:00.000000"
-            extra = json.dumps({"tool_calls": [{"name": "f", "args": {}}]}) if n == 3 else None
+            extra = (
+                json.dumps({"tool_calls": [{"name": "f", "args": {}}]})
+                if n == 3
+                else None
+            )
             row = {"n": n, "message_id": f"id{n}", "session": 1, "role": role, "at": at}
             row |= {"text": text, "extra": extra, "chars": len(text), "is_question": 0}
             row |= {"added_at": at} | ({"origin": role} if "origin" in columns else {})
             marks = ",".join("?" * len(row))
-            db.execute(f"INSERT INTO messages ({','.join(row)}) VALUES ({marks})", [*row.values()])
-            db.execute("INSERT INTO words(rowid, own, before) VALUES (?, ?, '')", (n, text))
+            db.execute(
+                f"INSERT INTO messages ({','.join(row)}) VALUES ({marks})",
+                [*row.values()],
+            )
+            db.execute(
+                "INSERT INTO words(rowid, own, before) VALUES (?, ?, '')", (n, text)
+            )
             if n <= 6:
                 vector = vectors[n - 1].tobytes()
                 piece = (n, "messages", n, 0, 0, len(text), vector)
@@ -91,7 +102,10 @@ def test_a_ledger_of_every_version(tmp_path: Path, version: int) -> None:
         assert user.search_conversation("trombone number 7")[0].message_id == "id8"
         recall = user.recall("trombone number 2")
         assert (recall.report.status, recall.evidence[0].message_id) == ("ok", "id3")
-        user.add({"role": "user", "content": "and a tuba in the cellar", "id": "t"}, session_id="s")
+        user.add(
+            {"role": "user", "content": "and a tuba in the cellar", "id": "t"},
+            session_id="s",
+        )
         report = user.flush()
         assert report.pending == 0
         assert user.search_records("tuba in the cellar")
@@ -102,7 +116,11 @@ def test_a_ledger_of_every_version(tmp_path: Path, version: int) -> None:
         user.forget(message="id2")
     with Memory(tmp_path / "m", embeddings=embedder) as memory:
         health = memory.user("u").doctor(sample=0)
-        assert (health.problems, health.messages, health.indexed) == ([], 9, health.vectors)
+        assert (health.problems, health.messages, health.indexed) == (
+            [],
+            9,
+            health.vectors,
+        )
     with closing(sqlite3.connect(ledger)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (
             len(tables_and_migrations.MIGRATIONS),
@@ -124,14 +142,18 @@ def test_migrated_and_new_tables_are_the_same(tmp_path: Path) -> None:
     assert all(shape == every[0] for shape in every)
 
 
-@pytest.mark.parametrize("steps", [tables_and_migrations.MIGRATIONS, item_tables.MIGRATIONS])
+@pytest.mark.parametrize(
+    "steps", [tables_and_migrations.MIGRATIONS, item_tables.MIGRATIONS]
+)
 def test_a_new_file_is_what_all_steps_make(tmp_path: Path, steps: Any) -> None:
     make_tables(tmp_path / "steps" / "ledger.db", steps, len(steps))
     ids = set()
     for name in ("new", "another"):
         file = tmp_path / f"{name}.db"
         with closing(Database(file, busy_timeout=5, migrations=steps)) as database:
-            ids.add(database.read(lambda c: tables_and_migrations.get_meta(c, "ledger_id")))
+            ids.add(
+                database.read(lambda c: tables_and_migrations.get_meta(c, "ledger_id"))
+            )
         assert _shape(file) == _shape(tmp_path / "steps" / "ledger.db")
         with closing(sqlite3.connect(file)) as db:
             assert db.execute("PRAGMA user_version").fetchone() == (len(steps),)
@@ -161,7 +183,9 @@ def test_old_files_are_read_beside_and_left_alone(tmp_path: Path, version: int) 
     make_tables(ledger, tables_and_migrations.MIGRATIONS, version)
     fill_first(ledger)
     before = ledger.read_bytes()
-    with Memory(tmp_path / "m", embeddings=HashEmbeddings(64), read_only=True) as memory:
+    with Memory(
+        tmp_path / "m", embeddings=HashEmbeddings(64), read_only=True
+    ) as memory:
         user = memory.user("u")
         if version == len(tables_and_migrations.MIGRATIONS):
             assert user.search_conversation("trombone number 7")[0].message_id == "id8"

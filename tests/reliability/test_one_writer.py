@@ -36,7 +36,9 @@ else:
 
 def opener(path: Path) -> "subprocess.Popen[str]":
     command = [sys.executable, "-c", OPEN, str(path)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
 
 
 def said_by(process: "subprocess.Popen[str]") -> str:
@@ -45,7 +47,11 @@ def said_by(process: "subprocess.Popen[str]") -> str:
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(3, marks=pytest.mark.long), pytest.param(6, marks=pytest.mark.stress)]
+    "count",
+    [
+        pytest.param(3, marks=pytest.mark.long),
+        pytest.param(6, marks=pytest.mark.stress),
+    ],
 )
 def test_of_several_processes_one_writes(tmp_path: Path, count: int) -> None:
     processes = [opener(tmp_path / "m") for _ in range(count)]
@@ -98,7 +104,9 @@ sys.stdin.read()
 @pytest.mark.long
 def test_a_forked_child_neither_writes_nor_frees_the_lock(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FORK, str(tmp_path / "m")]
-    parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     told = [said_by(parent) for _ in range(4)]
     assert told == ["refused True", "refused True", "locked", "parent []"]
     with pytest.raises(MemoryLockedError):
@@ -106,7 +114,10 @@ def test_a_forked_child_neither_writes_nor_frees_the_lock(tmp_path: Path) -> Non
     parent.communicate("")
     assert parent.returncode == 0
     with Memory(tmp_path / "m", embeddings="hash") as memory:
-        assert [row["content"] for row in memory.user("u").export()] == ["hello", "more"]
+        assert [row["content"] for row in memory.user("u").export()] == [
+            "hello",
+            "more",
+        ]
 
 
 def test_a_closed_memory_erases_nothing(tmp_path: Path) -> None:

@@ -75,7 +75,9 @@ def test_closing_in_a_handler_ends_and_what_is_due_is_done_later(
     ana = memory.user("ana")
     ana.add(said("the first", id="0"), session_id="s")
     outcome = interrupted(*PLACES[place], memory.close)
-    added = ends(named(lambda: ana.add([said("a", id="1"), said("b", id="2")], session_id="s")))
+    added = ends(
+        named(lambda: ana.add([said("a", id="1"), said("b", id="2")], session_id="s"))
+    )
     assert outcome == [None]
     kept = added.stored if not isinstance(added, Exception) else []
     assert kept or isinstance(added, LangMemGraphError)
@@ -94,7 +96,9 @@ def test_adding_in_a_handler_ends_and_nothing_acknowledged_is_lost(
     ana.add(said("the first", id="0"), session_id="s")
     late = lambda: ana.add(said("late", id="late"), session_id="s")  # noqa: E731
     outcome = interrupted(*PLACES[place], late)
-    added = ends(named(lambda: ana.add([said("a", id="1"), said("b", id="2")], session_id="s")))
+    added = ends(
+        named(lambda: ana.add([said("a", id="1"), said("b", id="2")], session_id="s"))
+    )
     assert added.stored == ["1", "2"]
     assert isinstance(outcome[0], StorageError) or outcome[0].stored == ["late"]
     kept = {"0", "1", "2"} | (set() if isinstance(outcome[0], Exception) else {"late"})
@@ -104,7 +108,9 @@ def test_adding_in_a_handler_ends_and_nothing_acknowledged_is_lost(
         assert memory.user("ana").doctor(sample=0).ok
 
 
-def test_a_store_closes_in_a_handler(tmp_path: Path, interrupted: Callable[..., list[Any]]) -> None:
+def test_a_store_closes_in_a_handler(
+    tmp_path: Path, interrupted: Callable[..., list[Any]]
+) -> None:
     store = ChromaStore(tmp_path / "m", embeddings="hash", settings=SETTINGS)
     store.put(("a",), "before", {"text": "the house"})
     outcome = interrupted(Writer, "_vectors_of", store.close)
@@ -116,8 +122,12 @@ def test_a_store_closes_in_a_handler(tmp_path: Path, interrupted: Callable[..., 
         assert store.get(("a",), "k") is None
 
 
-def test_closing_twice_at_once_ends(tmp_path: Path, interrupted: Callable[..., list[Any]]) -> None:
-    memory = Memory(tmp_path / "m", embeddings="hash", model=steady_model(), settings=SETTINGS)
+def test_closing_twice_at_once_ends(
+    tmp_path: Path, interrupted: Callable[..., list[Any]]
+) -> None:
+    memory = Memory(
+        tmp_path / "m", embeddings="hash", model=steady_model(), settings=SETTINGS
+    )
     other = Memory(tmp_path / "m", embeddings="hash")
     memory.user("ana").add(said("hello", id="1"), session_id="s")
     memory.user("ana").flush_soon()
@@ -180,7 +190,9 @@ while True:
 
 def run(path: Path, how: str, seconds: float = 0.0) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", SCRIPT, str(path), how, str(seconds)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=100, check=False
+    )
 
 
 def assert_kept(path: Path) -> None:
@@ -195,9 +207,12 @@ def assert_kept(path: Path) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("how", ["close", "add"])
 @pytest.mark.parametrize("seconds", [0.3, 0.61, 0.97])
-def test_a_process_that_is_told_to_end_ends(tmp_path: Path, how: str, seconds: float) -> None:
+def test_a_process_that_is_told_to_end_ends(
+    tmp_path: Path, how: str, seconds: float
+) -> None:
     done = run(tmp_path / "m", how, seconds)
-    assert done.returncode in (0, 1), done.stderr  # 1: an error of ours in the handler's add
+    # 1: an error of ours in the handler's add
+    assert done.returncode in (0, 1), done.stderr
     assert done.returncode == 0 or "StorageError" in done.stderr, done.stderr
     assert_kept(tmp_path / "m")
 
@@ -206,5 +221,6 @@ def test_a_process_that_is_told_to_end_ends(tmp_path: Path, how: str, seconds: f
 def test_a_handler_at_exit_adds_and_flushes(tmp_path: Path) -> None:
     done = run(tmp_path / "m", "atexit")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() in ("ok", "partial"), done.stderr  # LangChain may start no threads
+    # LangChain may start no threads
+    assert done.stdout.strip() in ("ok", "partial"), done.stderr
     assert_kept(tmp_path / "m")

@@ -12,7 +12,11 @@ from langgraph.graph import START, StateGraph
 from pydantic import BaseModel
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.graphs.nodes import MemoryState, create_recall_node, create_write_node
+from langmem_graph.graphs.nodes import (
+    MemoryState,
+    create_recall_node,
+    create_write_node,
+)
 from langmem_graph.graphs.recall_graph import create_recall_graph
 from langmem_graph.graphs.write_graph import create_write_graph
 from langmem_graph.memory import Memory, UserMemory
@@ -37,12 +41,30 @@ CITED = {"text": "Nobody said so.", "source_message_ids": ["m1"]}
 CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "add": (([{"role": "user", "content": ""}],), {"session_id": "s"}),
     "add_records": ((CITED,), {}),
-    **{name: ((), {}) for name in ("sessions", "export", "export_records", "files", "erase")},
-    **{name: ((), {}) for name in ("flush", "flush_forecast", "drain", "doctor", "rebuild")},
-    **{name: ((), {}) for name in ("held_changes", "calls", "usage", "overview", "records")},
-    **{name: (("What?",), {}) for name in ("recall", "search_records", "search_conversation")},
-    **{name: (("m1",), {}) for name in ("get_records", "get_conversation", "history", "changes")},
-    **{name: (("m1",), {}) for name in ("confirm", "undo", "read_file", "hide", "unhide")},
+    **{
+        name: ((), {})
+        for name in ("sessions", "export", "export_records", "files", "erase")
+    },
+    **{
+        name: ((), {})
+        for name in ("flush", "flush_forecast", "drain", "doctor", "rebuild")
+    },
+    **{
+        name: ((), {})
+        for name in ("held_changes", "calls", "usage", "overview", "records")
+    },
+    **{
+        name: (("What?",), {})
+        for name in ("recall", "search_records", "search_conversation")
+    },
+    **{
+        name: (("m1",), {})
+        for name in ("get_records", "get_conversation", "history", "changes")
+    },
+    **{
+        name: (("m1",), {})
+        for name in ("confirm", "undo", "read_file", "hide", "unhide")
+    },
     "records_of": ((Form,), {}),
     "expire": ((), {}),
     **{name: (("m1",), {}) for name in ("conversation", "made_of", "neighbours")},
@@ -64,7 +86,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 
 def open_at(path: Path, model: Any, **settings: Any) -> Memory:
     quick = nested(extraction__debounce_seconds=0.0, **settings)
-    return Memory(path, model=model, embeddings="hash", causal_scorer="none", settings=quick)
+    return Memory(
+        path, model=model, embeddings="hash", causal_scorer="none", settings=quick
+    )
 
 
 def left_of(memory: Memory, user: str = WHO) -> list[Any]:
@@ -80,7 +104,9 @@ def test_every_method_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_no_method_makes_a_folder_for_an_unknown_user(shared: Memory, name: str) -> None:
+def test_no_method_makes_a_folder_for_an_unknown_user(
+    shared: Memory, name: str
+) -> None:
     given, options = CALLS[name]
     user = shared.user(f"{name} {WHO}")
     with suppress(InvalidInputError):
@@ -102,13 +128,17 @@ def by_background(memory: Memory, who: str) -> None:
 
 def by_graphs(memory: Memory, who: str) -> None:
     builder = StateGraph(MemoryState)
-    builder.add_node("recall", create_recall_node(memory, mode="auto", read_your_writes=True))
+    builder.add_node(
+        "recall", create_recall_node(memory, mode="auto", read_your_writes=True)
+    )
     builder.add_node("write", create_write_node(memory))
     builder.add_edge(START, "recall")
     builder.compile().invoke(ASKED, config_of(who))
     create_recall_graph(memory, answer=True).invoke(ASKED, config_of(who))
     for given in ({"messages": []}, {"messages": [("assistant", "")]}):
-        report = create_write_graph(memory).invoke(given, config_of(who))["memory_report"]
+        report = create_write_graph(memory).invoke(given, config_of(who))[
+            "memory_report"
+        ]
         assert report["read"]["status"] == "ok"
 
 
@@ -116,11 +146,15 @@ def by_tools(memory: Memory, who: str) -> None:
     for tool in create_memory_tools(memory):
         if tool.name != "remember":
             given = {"record_ids": ["m1"], "message_ids": ["m1"], "record_id": "r1"}
-            tool.invoke({**given, "query": "x", "name": "x", "text": "x"}, config_of(who))
+            tool.invoke(
+                {**given, "query": "x", "name": "x", "text": "x"}, config_of(who)
+            )
 
 
 @pytest.mark.parametrize("way", [by_reasoning, by_background, by_graphs, by_tools])
-def test_no_surface_makes_a_folder(shared: Memory, way: Callable[[Memory, str], None]) -> None:
+def test_no_surface_makes_a_folder(
+    shared: Memory, way: Callable[[Memory, str], None]
+) -> None:
     way(shared, f"{way.__name__} {WHO}")
     assert left_of(shared, f"{way.__name__} {WHO}") == []
 
@@ -153,11 +187,15 @@ def by_flush(memory: Memory) -> Any:
 
 def by_write_graph(memory: Memory) -> Any:
     graph = create_write_graph(memory)
-    return graph.invoke({"messages": []}, config_of(WHO))["memory_report"]["read"]["status"]
+    return graph.invoke({"messages": []}, config_of(WHO))["memory_report"]["read"][
+        "status"
+    ]
 
 
 def by_async_write_graph(memory: Memory) -> Any:
-    done = asyncio.run(create_write_graph(memory).ainvoke({"messages": []}, config_of(WHO)))
+    done = asyncio.run(
+        create_write_graph(memory).ainvoke({"messages": []}, config_of(WHO))
+    )
     return done["memory_report"]["read"]["status"]
 
 

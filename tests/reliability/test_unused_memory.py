@@ -82,7 +82,9 @@ def live(path: Path, count: int, how: str) -> int:
     return int(done.stdout.split(":")[-1])
 
 
-glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="fills memory by glibc")
+glibc = pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="fills memory by glibc"
+)
 
 
 @glibc
@@ -129,7 +131,8 @@ def test_a_process_killed_before_blanking_is_cleaned_up_after(tmp_path: Path) ->
     )
     assert done.returncode == -signal.SIGKILL
     assert runs_of(path, PATTERN, 16) + runs_of(path, PATTERN ^ 0xFF, 16)
-    with Memory(path, embeddings=HashEmbeddings(384)) as memory:  # that user's room stays closed
+    # that user's room stays closed
+    with Memory(path, embeddings=HashEmbeddings(384)) as memory:
         memory.user("other").sessions()
         assert not runs_of(path, PATTERN, 16) + runs_of(path, PATTERN ^ 0xFF, 16)
         assert memory.user("u").doctor(sample=0).ok

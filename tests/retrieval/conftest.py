@@ -19,9 +19,15 @@ def open_memory(tmp_path: Path) -> Iterator[Any]:
         while opened:
             opened.pop().close()
         chosen = nested(
-            **{"extraction__debounce_seconds": 3_600, "storage__closing_seconds": 0.01, **settings}
+            **{
+                "extraction__debounce_seconds": 3_600,
+                "storage__closing_seconds": 0.01,
+                **settings,
+            }
         )
-        opened.append(Memory(tmp_path / "m", model=model, embeddings="hash", settings=chosen))
+        opened.append(
+            Memory(tmp_path / "m", model=model, embeddings="hash", settings=chosen)
+        )
         return opened[-1]
 
     yield make

@@ -55,7 +55,10 @@ def a_label(**fields: Any) -> Label:
         ({"relation": "corrects", "quote": "no"}, 'corrected 2025-06-05: "no"'),
         ({"relation": "completes", "quote": "did it"}, 'done 2025-06-05: "did it"'),
         ({"relation": "cancels"}, "cancelled 2025-06-05"),
-        ({"relation": "reschedules", "replaced_by": "B"}, 'rescheduled 2025-06-05: now "B"'),
+        (
+            {"relation": "reschedules", "replaced_by": "B"},
+            'rescheduled 2025-06-05: now "B"',
+        ),
         ({"relation": None}, "only true from 2025-06-05"),
     ],
 )
@@ -79,30 +82,48 @@ def test_of_several_statements_each_is_named() -> None:
 def test_whatever_was_said_a_label_is_short_and_cannot_break_out(
     statement: str, instead: str, quoted: str, partial: bool
 ) -> None:
-    label = a_label(statement=statement, replaced_by=instead, quote=quoted, partial=partial)
+    label = a_label(
+        statement=statement, replaced_by=instead, quote=quoted, partial=partial
+    )
     words = label_words([label])
-    assert estimate(words) <= LABEL_TEXTS + 35  # its own words, and a character too many each
+    # its own words, and a character too many each
+    assert estimate(words) <= LABEL_TEXTS + 35
     assert len(words.splitlines()) == 1
     assert "<" not in words
     bare = re.sub(r'"(?:[^"\\]|\\.)*"', "…", words)
-    assert re.fullmatch(r" \((… )?no longer true since 2025-06-05(: (now …)?(; )?…?)?\)", bare)
+    assert re.fullmatch(
+        r" \((… )?no longer true since 2025-06-05(: (now …)?(; )?…?)?\)", bare
+    )
     for part in re.findall(r'"(?:[^"\\]|\\.)*"', words):
         assert json.loads(part)
 
 
 def test_a_long_text_keeps_its_beginning() -> None:
-    words = label_words([a_label(replaced_by="Ana lives in Berlin. " * 50, quote="word " * 90)])
-    assert words.startswith(' (no longer true since 2025-06-05: now "Ana lives in Berlin. Ana')
+    words = label_words(
+        [a_label(replaced_by="Ana lives in Berlin. " * 50, quote="word " * 90)]
+    )
+    assert words.startswith(
+        ' (no longer true since 2025-06-05: now "Ana lives in Berlin. Ana'
+    )
     assert words.endswith(' …")')
     assert estimate(words) <= 65
 
 
 def test_facts_and_quotes_have_the_same_label() -> None:
-    fields = {"text": "I live in Porto.", "at": "2025-01-05T10:00:00Z", "labels": [a_label()]}
+    fields = {
+        "text": "I live in Porto.",
+        "at": "2025-01-05T10:00:00Z",
+        "labels": [a_label()],
+    }
     fact = Fact.model_validate({"id": "message:m1", "message_ids": ["m1"], **fields})
-    message = Message.model_validate({"id": "m1", "session_id": "s", "role": "user", **fields})
+    message = Message.model_validate(
+        {"id": "m1", "session_id": "s", "role": "user", **fields}
+    )
     label = "(no longer true since 2025-06-05)"
-    assert quote(message, COUNTER, 50) == f'- 2025-01-05 10:00 user [m1] {label}: "{fact.text}"'
+    assert (
+        quote(message, COUNTER, 50)
+        == f'- 2025-01-05 10:00 user [m1] {label}: "{fact.text}"'
+    )
     assert fact_line(fact) == f'- 2025-01-05 10:00 [m1] {label}: "{fact.text}"'
     assert line_of(fact) == f'Sun 2025-01-05 {label} "{fact.text}"'
     draft = fact.model_copy(update={"confirmation": "draft"})
@@ -116,11 +137,16 @@ def test_a_recall_without_a_model_labels_what_no_longer_holds(memory: Memory) ->
     ana = memory.user("ana")
     live_in(ana, "Porto", "Berlin")
     recalled = ana.recall("Where does Ana live?")
-    assert f'- 2025-01-05 10:00 user [m1] {MOVED}: "I live in Porto."' in recalled.context
+    assert (
+        f'- 2025-01-05 10:00 user [m1] {MOVED}: "I live in Porto."' in recalled.context
+    )
     assert '[m2]: "I live in Berlin."' in recalled.context
     by_id = {hit.message_id: hit for hit in recalled.evidence}
     assert (by_id["m1"].outdated, by_id["m2"].outdated) == (True, False)
-    hits = {hit.message_id: hit.labels for hit in ana.search_conversation("live", by="session")}
+    hits = {
+        hit.message_id: hit.labels
+        for hit in ana.search_conversation("live", by="session")
+    }
     assert [label.replaced_by for label in hits["m1"]] == ["Ana lives in Berlin."]
     assert hits["m2"] == []
 
@@ -130,7 +156,10 @@ def test_the_words_that_changed_it_are_quoted(memory: Memory) -> None:
     told(ana, "I own a bike.", "m1", "r1", "2025-01-05")
     ana.add([said("Finally sold the bike!", id="m2", at="2025-06-05")], session_id="b")
     changed(memory, "ended", "r1", "m2", "sold the bike")
-    assert '[m1] (ended 2025-06-05: "sold the bike"): "I own a bike."' in ana.recall("bike").context
+    assert (
+        '[m1] (ended 2025-06-05: "sold the bike"): "I own a bike."'
+        in ana.recall("bike").context
+    )
     ana.undo("r1")
     assert '[m1]: "I own a bike."' in ana.recall("bike").context
 
@@ -143,11 +172,16 @@ def test_labels_count_against_the_budget(memory: Memory) -> None:
         assert report.context_tokens <= budget
 
 
-def test_a_message_of_several_statements_is_labelled_by_statement(memory: Memory) -> None:
+def test_a_message_of_several_statements_is_labelled_by_statement(
+    memory: Memory,
+) -> None:
     ana = memory.user("ana")
     text = "I live in Porto and my dog is Rex."
     ana.add([said(text, id="m1", at="2025-01-05")], session_id="a")
-    for own_id, statement in (("r1", "Ana lives in Porto."), ("dog", "Ana's dog is Rex.")):
+    for own_id, statement in (
+        ("r1", "Ana lives in Porto."),
+        ("dog", "Ana's dog is Rex."),
+    ):
         row = {"record_id": own_id, "text": statement, "source_message_ids": ["m1"]}
         ana.add_records(row)
     told(ana, "Ana lives in Berlin.", "m2", "r2", "2025-02-05", supersedes=["r1"])
@@ -167,7 +201,11 @@ def test_a_search_finds_what_no_longer_holds_and_what_does(memory: Memory) -> No
     assert [hit.record_id for hit in found] == [last, "r3"]
     assert [hit.outdated for hit in found] == [False, True]
     assert found[0].score == found[1].score
-    assert [hit.record_id for hit in ana.search_records("Ana", 2)][-1] in ("figs", "r1", last)
+    assert [hit.record_id for hit in ana.search_records("Ana", 2)][-1] in (
+        "figs",
+        "r1",
+        last,
+    )
     assert len({hit.record_id for hit in ana.search_records("Ana", 9)}) <= 3
     assert {hit.record_id for hit in ana.search_records("Ana", 9)} >= {last, "figs"}
     explained = ana.search_records("Oslo", 1, explain=True)
@@ -230,7 +268,9 @@ def _facts(rows: list[tuple[int, int, bool]]) -> list[Fact]:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), max_size=30),
+    st.lists(
+        st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), max_size=30
+    ),
     st.integers(1, 6),
 )
 def test_a_chain_counts_once_and_shows_one_older_fact(
@@ -242,11 +282,14 @@ def test_a_chain_counts_once_and_shows_one_older_fact(
     older = [fact.labels[0].newest_id for fact in shown if fact.outdated]
     assert len(older) == len(set(older))
     chains = {
-        fact.labels[0].newest_id if fact.labels else fact.record_id or fact.id for fact in shown
+        fact.labels[0].newest_id if fact.labels else fact.record_id or fact.id
+        for fact in shown
     }
     assert len(chains) <= k
     if len(chains) < k:
-        assert {fact.id for fact in facts if not fact.outdated} <= {fact.id for fact in shown}
+        assert {fact.id for fact in facts if not fact.outdated} <= {
+            fact.id for fact in shown
+        }
 
 
 def test_facts_without_labels_are_the_first_ones() -> None:
@@ -255,7 +298,9 @@ def test_facts_without_labels_are_the_first_ones() -> None:
 
 
 @pytest.mark.parametrize("relation", ["semantic", "temporal", "entity", "causal"])
-def test_facts_of_a_chain_are_the_newest_and_the_nearest(memory: Memory, relation: Any) -> None:
+def test_facts_of_a_chain_are_the_newest_and_the_nearest(
+    memory: Memory, relation: Any
+) -> None:
     ana = memory.user("ana")
     live_in(ana, *HOMES)
     told(ana, "Ana likes figs in Oslo.", "figs", "figs", "2025-01-01")

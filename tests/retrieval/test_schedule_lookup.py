@@ -48,7 +48,9 @@ from tests.support.schedule_oracle import Timed, collisions
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     path: Path = tmp_path_factory.mktemp("overlaps")
     with Memory(
-        path, embeddings="hash", settings=Settings(storage=StorageSettings(index_batch=5_000))
+        path,
+        embeddings="hash",
+        settings=Settings(storage=StorageSettings(index_batch=5_000)),
     ) as opened:
         yield opened
 
@@ -70,13 +72,24 @@ def product(memory: Memory, case: Case) -> dict[str, str]:
     ana.add([{"role": "user", "content": "words", "id": "m"}], session_id="s")
     rows = []
     for one in case.items:
-        row = {"facet": "schedule", "text": one.text, "source_message_ids": ["m"], **one.record}
-        rows.append(row | ({"event_time": fields_of(one.time)} if one.time else {"facet": "none"}))
+        row = {
+            "facet": "schedule",
+            "text": one.text,
+            "source_message_ids": ["m"],
+            **one.record,
+        }
+        rows.append(
+            row
+            | ({"event_time": fields_of(one.time)} if one.time else {"facet": "none"})
+        )
     assert len(ana.add_records(rows).stored) == len(rows)
     asked = ProposedTime(case.asked.start, case.asked.end or "", case.asked.rule or "")
     event = proposal(asked, case.asked.zone)
     assert event is not None
-    with memory._services.room(ana.id) as room, room.database.read_transaction() as connection:
+    with (
+        memory._services.room(ana.id) as room,
+        room.database.read_transaction() as connection,
+    ):
         found = overlaps_at(connection, event, Settings())
     return {one.fact.text: _span(*one.span) for one in found}
 
@@ -97,7 +110,9 @@ def oracle(case: Case) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_product_oracle_and_the_written_answer_agree(memory: Memory, case: Case) -> None:
+def test_product_oracle_and_the_written_answer_agree(
+    memory: Memory, case: Case
+) -> None:
     assert oracle(case) == case.expected
     assert product(memory, case) == case.expected
 
@@ -138,7 +153,9 @@ moments = st.datetimes(datetime(2025, 1, 1), datetime(2025, 12, 31)).map(
 @st.composite
 def times(draw: st.DrawFn, rules: list[str | None], units: list[str]) -> Timed:
     start, unit = draw(moments), draw(st.sampled_from(units))
-    length = draw(st.none() | st.integers(1, 3 * 24 * 4).map(lambda n: timedelta(minutes=15 * n)))
+    length = draw(
+        st.none() | st.integers(1, 3 * 24 * 4).map(lambda n: timedelta(minutes=15 * n))
+    )
     form = "%Y-%m-%dT%H:%M" if unit == "minute" else "%Y-%m-%d"
     end = None if length is None else f"{start + length:{form}}"
     zone = draw(st.sampled_from(ZONES))
@@ -153,7 +170,8 @@ UNITS = ["minute", "minute", "day", "week", "month"]
 def test_made_cases_agree_with_the_oracle(one: Timed, asked: Timed) -> None:
     try:
         event, other = EventTime(**fields_of(one)), EventTime(**fields_of(asked))
-    except ValueError as refused:  # a rule that never happens, an end in a repeated hour
+    # a rule that never happens, an end in a repeated hour
+    except ValueError as refused:
         assert "never happens" in str(refused) or "before the start" in str(refused)
         return
     found = [span for _, span, _ in overlapping(other, [PlannedItem(1, event)], 60)]
@@ -164,7 +182,9 @@ def test_made_cases_agree_with_the_oracle(one: Timed, asked: Timed) -> None:
 
 
 def test_at_most_five_are_named_first_what_happens_once(memory: Memory) -> None:
-    rows = [item(f"lunch {n}", at("2025-01-01T12:00", rule="FREQ=DAILY")) for n in range(6)]
+    rows = [
+        item(f"lunch {n}", at("2025-01-01T12:00", rule="FREQ=DAILY")) for n in range(6)
+    ]
     once = item("dentist", at("2025-06-03T12:30"))
     case = Case("many", [*rows, once], at("2025-06-03T12:15"), NOTHING)
     found = product(memory, case)
@@ -175,7 +195,11 @@ def test_at_most_five_are_named_first_what_happens_once(memory: Memory) -> None:
 @pytest.mark.parametrize(
     ("time", "asked", "line"),
     [
-        (at("2025-06-03T15:00"), "2025-06-03T15:30", "Tue 2025-06-03 15:00 to 16:00 UTC [m]"),
+        (
+            at("2025-06-03T15:00"),
+            "2025-06-03T15:30",
+            "Tue 2025-06-03 15:00 to 16:00 UTC [m]",
+        ),
         (
             at("2025-06-03T22:00", "2025-06-04T02:00", MADRID),
             "2025-06-03T21:00",
@@ -186,7 +210,11 @@ def test_at_most_five_are_named_first_what_happens_once(memory: Memory) -> None:
             "2025-06-03T13:30",
             "Tue 2025-06-03 15:00 to 16:00 Europe/Madrid, recurring [m]",
         ),
-        (day("2025-06-03", zone=TOKYO), "2025-06-03T10:00", "Tue 2025-06-03, all day [m]"),
+        (
+            day("2025-06-03", zone=TOKYO),
+            "2025-06-03T10:00",
+            "Tue 2025-06-03, all day [m]",
+        ),
         (
             day("2025-06-03", "2025-06-05"),
             "2025-06-04T10:00",
@@ -199,11 +227,19 @@ def test_the_line_says_when_on_the_items_own_clock(
 ) -> None:
     ana = memory.user(f"line {line}")
     ana.add([{"role": "user", "content": "words", "id": "m"}], session_id="s")
-    row = {"text": "x", "source_message_ids": ["m"], "facet": "schedule", "subject": "The user"}
+    row = {
+        "text": "x",
+        "source_message_ids": ["m"],
+        "facet": "schedule",
+        "subject": "The user",
+    }
     ana.add_records([{**row, "event_time": fields_of(time)}])
     event = proposal(ProposedTime(asked), None)
     assert event is not None
-    with memory._services.room(ana.id) as room, room.database.read_transaction() as connection:
+    with (
+        memory._services.room(ana.id) as room,
+        room.database.read_transaction() as connection,
+    ):
         (found,) = overlaps_at(connection, event, Settings())
     assert found.line == f"The schedule has something at that time: {line}"
 
@@ -211,11 +247,20 @@ def test_the_line_says_when_on_the_items_own_clock(
 def test_whose_it_is_stands_beside_it(memory: Memory) -> None:
     ana = memory.user("whose")
     ana.add([{"role": "user", "content": "words", "id": "m"}], session_id="s")
-    row = {"text": "Sees the dentist.", "source_message_ids": ["m"], "facet": "schedule"}
-    ana.add_records([{**row, "subject": 'Tom "x"', "event_time": {"start": "2025-06-03T15:00"}}])
+    row = {
+        "text": "Sees the dentist.",
+        "source_message_ids": ["m"],
+        "facet": "schedule",
+    }
+    ana.add_records(
+        [{**row, "subject": 'Tom "x"', "event_time": {"start": "2025-06-03T15:00"}}]
+    )
     event = proposal(ProposedTime("2025-06-03T15:00"), None)
     assert event is not None
-    with memory._services.room(ana.id) as room, room.database.read_transaction() as connection:
+    with (
+        memory._services.room(ana.id) as room,
+        room.database.read_transaction() as connection,
+    ):
         (found,) = overlaps_at(connection, event, Settings())
     assert found.line.endswith(' [m], about "tom \\"x\\""')
 
@@ -223,7 +268,9 @@ def test_whose_it_is_stands_beside_it(memory: Memory) -> None:
 @pytest.mark.parametrize("minutes", [15, 240])
 def test_the_usual_length_is_a_setting(memory: Memory, minutes: int) -> None:
     event, asked = (EventTime(start=f"2025-06-03T{hour}:30") for hour in (15, 17))
-    assert bool(list(overlapping(asked, [PlannedItem(1, event)], minutes))) is (minutes == 240)
+    assert bool(list(overlapping(asked, [PlannedItem(1, event)], minutes))) is (
+        minutes == 240
+    )
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2025", "25:00", "Tuesday", "2025-13-01"])
@@ -234,7 +281,12 @@ def test_what_is_no_time_proposes_nothing(text: str) -> None:
 def test_an_unusable_time_is_reported_and_kept(memory: Memory) -> None:
     ana = memory.user("unusable")
     ana.add([{"role": "user", "content": "words", "id": "m"}], session_id="s")
-    row = {"text": "Review.", "source_message_ids": ["m"], "facet": "schedule", "record_id": "r1"}
+    row = {
+        "text": "Review.",
+        "source_message_ids": ["m"],
+        "facet": "schedule",
+        "record_id": "r1",
+    }
     times = {"start": "2025-06-03T15:00", "end": "2025-06-03T14:00"}
     report = ana.add_records([{**row, "event_time": times}])
     assert report.stored == ["r1"]
@@ -245,7 +297,8 @@ def test_an_unusable_time_is_reported_and_kept(memory: Memory) -> None:
 
 def test_what_recurs_is_compared_fast_enough() -> None:
     events = [
-        EventTime(start=f"2003-01-01T{n % 24:02d}:00", recurrence="FREQ=DAILY") for n in range(100)
+        EventTime(start=f"2003-01-01T{n % 24:02d}:00", recurrence="FREQ=DAILY")
+        for n in range(100)
     ]
     asked = EventTime(start="2025-06-01T10:30")
     begun = process_time()
@@ -255,5 +308,10 @@ def test_what_recurs_is_compared_fast_enough() -> None:
 
 
 def test_the_cases_have_zones_on_both_sides() -> None:
-    pairs = {(one.time.zone, case.asked.zone) for case in CASES for one in case.items if one.time}
+    pairs = {
+        (one.time.zone, case.asked.zone)
+        for case in CASES
+        for one in case.items
+        if one.time
+    }
     assert len({pair for pair in pairs if pair[0] != pair[1]}) >= 8

@@ -39,7 +39,11 @@ STANDUP = {
     "recurrence": "FREQ=WEEKLY;BYDAY=TU",
 }
 
-PARTY = {"text": "Eva's party.", "when": "2099-06-01T22:00", "until": "2099-06-01T03:00"}
+PARTY = {
+    "text": "Eva's party.",
+    "when": "2099-06-01T22:00",
+    "until": "2099-06-01T03:00",
+}
 FAIR = {"text": "The user is at the fair.", "when": "2099-06-01", "until": "2099-06-03"}
 AT_THREE = {"risks": [], "start": "2099-06-02T15:00", "end": "2099-06-02T16:00"}
 
@@ -79,7 +83,9 @@ def test_what_was_said_collides_with_what_is_proposed(
     assert [text.split(": ")[1] for text in found.reasoning.overlaps] == [row["text"]]
     assert "m-source" in {hit.message_id for hit in found.evidence}
     (event,) = (one for one in found.trace if one["event"] == "memory_overlap")
-    assert event["facts"] == [fact.id for fact in found.facts if fact.text == row["text"]]
+    assert event["facts"] == [
+        fact.id for fact in found.facts if fact.text == row["text"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +105,8 @@ def test_what_was_said_collides_with_what_is_proposed(
         (DENTIST, "Can we set the review soon?", NO_TIME),
         (DENTIST, "thanks!", AT_THREE),
         (DENTIST, "What did we do on Tuesday at 15:00?", NO_TIME),
-        (DENTIST, "Move the review to Tuesday 15:00", NO_TIME),  # the model reads no time
+        # the model reads no time
+        (DENTIST, "Move the review to Tuesday 15:00", NO_TIME),
     ],
 )
 def test_what_does_not_collide_is_not_said_to(
@@ -114,7 +121,9 @@ def test_what_does_not_collide_is_not_said_to(
 def test_another_users_schedule_is_no_obstacle(open_memory: Any) -> None:
     memory = open_memory(scripted_model(noted(DENTIST), AT_THREE))
     tell(memory, "The dentist, Tuesday 15:30.", user="bob")
-    memory.user("ana").add([{"role": "user", "content": "The review is due."}], session_id="s")
+    memory.user("ana").add(
+        [{"role": "user", "content": "The review is due."}], session_id="s"
+    )
     assert warnings_of(memory.user("ana").recall(ASKED, mode="auto", at=NOW)) == []
     assert len(warnings_of(memory.user("bob").recall(ASKED, mode="auto", at=NOW))) == 1
 
@@ -137,7 +146,11 @@ def test_two_appointments_of_one_name_are_two(open_memory: Any) -> None:
 
 def test_two_imported_appointments_of_one_name_are_two(open_memory: Any) -> None:
     ana = with_dentist(open_memory(None))
-    row = {"text": "The user sees the dentist.", "source_message_ids": ["m1"], "facet": "schedule"}
+    row = {
+        "text": "The user sees the dentist.",
+        "source_message_ids": ["m1"],
+        "facet": "schedule",
+    }
     times = [{"start": "2099-06-02T15:30"}, {"start": "2099-06-09T15:30"}]
     report = ana.add_records([{**row, "event_time": time} for time in times])
     assert (len(report.already_known), len(report.stored)) == (1, 1)
@@ -157,7 +170,9 @@ def test_times_that_are_said_are_those_of_the_users_clock(open_memory: Any) -> N
     assert row["event_time"]["start"] == "2099-06-02T13:30:00Z"
     assert row["event_time"]["time_zone"] == MADRID
     for mode in ("auto", "fast"):
-        found = ana.recall(ASKED, mode=mode, at=datetime(2099, 6, 1, 9, tzinfo=ZoneInfo(MADRID)))
+        found = ana.recall(
+            ASKED, mode=mode, at=datetime(2099, 6, 1, 9, tzinfo=ZoneInfo(MADRID))
+        )
         (warning,) = warnings_of(found)
         assert "Tue 2099-06-02 15:30 to 16:30 Europe/Madrid [m1]" in warning
 
@@ -171,21 +186,34 @@ def test_an_item_of_another_zone_is_compared_by_the_moment(open_memory: Any) -> 
     assert warnings_of(ana.recall(asked, mode="auto", at=NOW)) == []
 
 
-def test_an_imported_time_without_a_zone_is_of_the_users_clock(open_memory: Any) -> None:
+def test_an_imported_time_without_a_zone_is_of_the_users_clock(
+    open_memory: Any,
+) -> None:
     memory = open_memory(scripted_model(), time_zone=MADRID)
     ana = with_dentist(memory)
     (warning,) = warnings_of(ana.recall(ASKED, mode="auto", at=NOW))
     assert "15:30 to 16:30 Europe/Madrid" in warning
     bob = with_dentist(memory, "bob", start="2099-06-02T15:30Z")
     assert warnings_of(bob.recall(ASKED, mode="auto", at=NOW)) == []
-    assert len(warnings_of(bob.recall(ASKED.replace("15:00", "17:30"), mode="auto", at=NOW))) == 1
+    assert (
+        len(
+            warnings_of(
+                bob.recall(ASKED.replace("15:00", "17:30"), mode="auto", at=NOW)
+            )
+        )
+        == 1
+    )
 
 
 def test_the_model_is_shown_the_users_clock(open_memory: Any) -> None:
     model = scripted_model(noted(DENTIST), AT_THREE)
     memory = open_memory(model, time_zone=MADRID)
     ana = memory.user("ana")
-    said = {"role": "user", "content": "Tomorrow I see the dentist.", "at": "2099-06-01T22:30Z"}
+    said = {
+        "role": "user",
+        "content": "Tomorrow I see the dentist.",
+        "at": "2099-06-01T22:30Z",
+    }
     ana.add([said], session_id="s")
     ana.flush()
     ana.recall(ASKED, mode="auto", at="2099-06-01T22:30Z")

@@ -36,7 +36,9 @@ def test_a_recall_without_a_model_warns_too(open_memory: Any) -> None:
     assert found.report.llm_calls == 0
 
 
-def test_a_recall_without_a_model_does_not_warn_without_reason(open_memory: Any) -> None:
+def test_a_recall_without_a_model_does_not_warn_without_reason(
+    open_memory: Any,
+) -> None:
     ana = with_dentist(open_memory(None))
     for asked in ("Can we meet Wednesday 15:30?", "Can we meet soon?", "dentist"):
         found = ana.recall(asked, at=NOW)
@@ -65,11 +67,15 @@ def test_what_is_in_view_is_named_and_not_quoted_again(open_memory: Any) -> None
         assert found.facts == []
 
 
-def test_nodes_and_graphs_warn(open_memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_and_graphs_warn(
+    open_memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ana = with_dentist(open_memory(scripted_model()))
     memory = open_memory(scripted_model())
     assert ana.id == "ana"
-    state: Any = {"messages": [HumanMessage("Can we set the review for 2099-06-02 15:00?")]}
+    state: Any = {
+        "messages": [HumanMessage("Can we set the review for 2099-06-02 15:00?")]
+    }
     config: Any = {"configurable": {"user_id": "ana"}}
     graph = create_recall_graph(memory).invoke(state, config)
     assert WARNING in graph["memory_context"]
@@ -102,7 +108,9 @@ def test_a_schedule_that_cannot_be_read_costs_the_warning_alone(
 def test_without_the_counterfactual_words_still_count(open_memory: Any) -> None:
     ana = with_dentist(
         open_memory(
-            scripted_model(), reasoning__use_counterfactual=False, reasoning__use_goals=False
+            scripted_model(),
+            reasoning__use_counterfactual=False,
+            reasoning__use_goals=False,
         )
     )
     found = ana.recall(ASKED, at=NOW, mode="auto")
@@ -115,7 +123,12 @@ def test_what_was_to_come_when_it_was_said_is_planned(open_memory: Any) -> None:
     past = {**DENTIST, "when": "2020-06-02T15:30"}
     memory = open_memory(scripted_model(noted(past)))
     ana = memory.user("ana")
-    said = {"role": "user", "content": "The dentist.", "id": "m1", "at": "2020-05-01T10:00"}
+    said = {
+        "role": "user",
+        "content": "The dentist.",
+        "id": "m1",
+        "at": "2020-05-01T10:00",
+    }
     ana.add([said], session_id="s")
     ana.flush()
     found = ana.recall(ASKED, at="2020-06-01T09:00", mode="fast")

@@ -17,11 +17,18 @@ RUN = "lc_run--01a20731-ac8d-7200-ade8-513dc95a82b2-0"
 def test_a_context_names_the_end_of_a_uuid(memory: Memory) -> None:
     user, own = memory.user("ana"), str(uuid4())
     user.add(
-        [said("I take an aisle seat.", id=own), said("Seat 4 is free.", id=RUN)], session_id="s"
+        [said("I take an aisle seat.", id=own), said("Seat 4 is free.", id=RUN)],
+        session_id="s",
     )
     context = user.recall("Which seat?").context
-    assert own not in context and f"[#{own[-10:]}]" in context and "[#c95a82b2-0]" in context
-    assert user.recall("Which seat?").evidence[0].message_id in (own, RUN), "data has it whole"
+    assert (
+        own not in context
+        and f"[#{own[-10:]}]" in context
+        and "[#c95a82b2-0]" in context
+    )
+    assert user.recall("Which seat?").evidence[0].message_id in (own, RUN), (
+        "data has it whole"
+    )
     for shown in (f"#{own[-10:]}", own):
         assert [one.id for one in user.get_conversation([shown])] == [own]
 
@@ -32,14 +39,22 @@ def test_a_tool_takes_what_it_has_shown(memory: Memory) -> None:
     tools = {tool.name: tool for tool in create_memory_tools(memory, user_id="ana")}
     answer = tools["search_conversation"].invoke({"query": "seat"})
     assert "#c95a82b2-0" in answer
-    assert "aisle seat" in tools["get_conversation"].invoke({"message_ids": ["#c95a82b2-0"]})
-    assert "No message" in tools["get_conversation"].invoke({"message_ids": ["#c95a82b2-1"]})
+    assert "aisle seat" in tools["get_conversation"].invoke(
+        {"message_ids": ["#c95a82b2-0"]}
+    )
+    assert "No message" in tools["get_conversation"].invoke(
+        {"message_ids": ["#c95a82b2-1"]}
+    )
 
 
-@pytest.mark.parametrize("name", ["m1", "monday-session-message-0001", "#c95a82b2-0", "a_b%c"])
+@pytest.mark.parametrize(
+    "name", ["m1", "monday-session-message-0001", "#c95a82b2-0", "a_b%c"]
+)
 def test_other_ids_are_shown_whole_and_found(memory: Memory, name: str) -> None:
     user = memory.user("ana")
-    user.add([said("I take an aisle seat.", id=name), said("No.", id=RUN)], session_id="s")
+    user.add(
+        [said("I take an aisle seat.", id=name), said("No.", id=RUN)], session_id="s"
+    )
     assert shown_id(name) == name
     assert name in {one.id for one in user.get_conversation([name])}
 

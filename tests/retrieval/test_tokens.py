@@ -28,17 +28,21 @@ def test_tokens_are_counted_exactly_where_the_table_is_at_hand(
 def test_without_the_table_there_is_one_warning_and_a_safe_estimate(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))  # empty, and sockets are closed
+    # empty, and sockets are closed
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     tokens.token_counter.cache_clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         counters = [tokens.token_counter("cl100k_base") for _ in range(3)]
-    assert sum(w.category is TokenCountWarning for w in caught) == 1  # pytest-socket warns too
+    # pytest-socket warns too
+    assert sum(w.category is TokenCountWarning for w in caught) == 1
     assert not counters[0].exact
     tokens.token_counter.cache_clear()
 
 
-def test_a_table_that_never_arrives_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_never_arrives_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import threading
 
     release = threading.Event()

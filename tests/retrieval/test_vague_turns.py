@@ -59,17 +59,28 @@ def test_long_openings_do_not_hang_the_rule() -> None:
 
 
 def record(n: int, text: str, **fields: Any) -> dict[str, Any]:
-    return {"record_id": f"r{n}", "text": text, "source_message_ids": [f"m{n}"], **fields}
+    return {
+        "record_id": f"r{n}",
+        "text": text,
+        "source_message_ids": [f"m{n}"],
+        **fields,
+    }
 
 
 def event(start: str, **fields: Any) -> dict[str, Any]:
-    return {"facet": "schedule", "kind": "event", "event_time": {"start": start, **fields}}
+    return {
+        "facet": "schedule",
+        "kind": "event",
+        "event_time": {"start": start, **fields},
+    }
 
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     with Memory(
-        tmp_path / "m", embeddings="hash", model=AnswersBySchema(Extraction={"memories": []})
+        tmp_path / "m",
+        embeddings="hash",
+        model=AnswersBySchema(Extraction={"memories": []}),
     ) as held:
         ana = held.user("ana")
         texts = {
@@ -83,7 +94,11 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
             8: "In April I move house.",
         }
         for n, text in texts.items():
-            ana.add([said(text, id=f"m{n}")], session_id="s", at=f"2026-02-{n:02d}T10:00:00Z")
+            ana.add(
+                [said(text, id=f"m{n}")],
+                session_id="s",
+                at=f"2026-02-{n:02d}T10:00:00Z",
+            )
         state = {"facet": "project_state"}
         weekly = {"recurrence": "FREQ=WEEKLY;BYDAY=TU", "time_zone": "Europe/Berlin"}
         report = ana.add_records(
@@ -100,7 +115,10 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         )
         assert not report.rejected
         profile = ProfileFile(text="Ana runs two projects.", topics=[], updated_at=NOW)
-        with held._services.room("ana") as room, room.database.write_transaction() as connection:
+        with (
+            held._services.room("ana") as room,
+            room.database.write_transaction() as connection,
+        ):
             rounds.write_files(connection, {PROFILE: render(profile)})
         yield held
 
@@ -147,7 +165,10 @@ def test_other_turns_are_not_shown_it(memory: Memory) -> None:
 
 def test_asynchronous_recall_is_the_same(memory: Memory) -> None:
     ana = memory.user("ana")
-    assert asyncio.run(ana.arecall(ASKED, at=NOW)).context == ana.recall(ASKED, at=NOW).context
+    assert (
+        asyncio.run(ana.arecall(ASKED, at=NOW)).context
+        == ana.recall(ASKED, at=NOW).context
+    )
 
 
 def test_auto_needs_no_model_for_it(memory: Memory) -> None:
@@ -173,7 +194,9 @@ def test_a_model_may_find_a_turn_vague(memory: Memory) -> None:
 
 def test_what_is_in_view_is_not_shown_again(memory: Memory) -> None:
     for mode in ("fast", "auto"):
-        found = memory.user("ana").recall(ASKED, mode=mode, at=NOW, in_view=["m5", "m3"])
+        found = memory.user("ana").recall(
+            ASKED, mode=mode, at=NOW, in_view=["m5", "m3"]
+        )
         assert "Choir" not in found.context
         assert "shed" not in found.context
         assert "Dentist" in found.context
@@ -187,7 +210,9 @@ def test_the_budget_holds(memory: Memory) -> None:
 
 def test_of_a_long_project_what_there_is_room_for_is_shown(memory: Memory) -> None:
     long = record(3, "The Kite report " + "is long and " * 60, project="Kite")
-    memory.user("ana").add_records([{**long, "facet": "project_state", "record_id": "long"}])
+    memory.user("ana").add_records(
+        [{**long, "facet": "project_state", "record_id": "long"}]
+    )
     found = memory.user("ana").recall(ASKED, at=NOW, max_tokens=300)
     lines = found.context.splitlines()
     assert "waits for Lea's review" in lines[lines.index('- "Kite"') + 1]
@@ -220,7 +245,10 @@ def test_a_new_user_has_nothing_standing(memory: Memory) -> None:
 
 
 def test_a_spoiled_profile_costs_nothing_else(memory: Memory) -> None:
-    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
+    with (
+        memory._services.room("ana") as room,
+        room.database.write_transaction() as connection,
+    ):
         rounds.write_files(connection, {PROFILE: "no front matter"})
     found = memory.user("ana").recall(ASKED, at=NOW)
     assert "Profile:" not in found.context

@@ -26,12 +26,22 @@ class Schedule:
 
     def __init__(self, memory: Memory) -> None:
         self.memory, self.user = memory, memory.user("ana")
-        said = {"role": "user", "content": "Note it.", "id": "m", "at": "2099-01-01T10:00"}
+        said = {
+            "role": "user",
+            "content": "Note it.",
+            "id": "m",
+            "at": "2099-01-01T10:00",
+        }
         self.user.add([said], session_id="s")
 
     def note(self, text: str, time: dict[str, Any], **fields: Any) -> str:
         """Store an item; its record id."""
-        row = {"text": text, "facet": "schedule", "event_time": time, "source_message_ids": ["m"]}
+        row = {
+            "text": text,
+            "facet": "schedule",
+            "event_time": time,
+            "source_message_ids": ["m"],
+        }
         report = self.user.add_records([{**row, **fields}])
         assert not report.warnings
         return report.stored[0]
@@ -114,8 +124,12 @@ def test_a_routine_that_was_corrected_was_never_on(plan: Schedule) -> None:
     assert plan.ahead() == plan.at_the_time_of(ASKED) == []
 
 
-@pytest.mark.parametrize("until", ["2099-05-30T00:00", "2099-06-02T00:00", "2099-06-20T00:00"])
-def test_an_appointment_that_is_called_off_is_off_at_once(plan: Schedule, until: str) -> None:
+@pytest.mark.parametrize(
+    "until", ["2099-05-30T00:00", "2099-06-02T00:00", "2099-06-20T00:00"]
+)
+def test_an_appointment_that_is_called_off_is_off_at_once(
+    plan: Schedule, until: str
+) -> None:
     dentist = plan.note("Dentist.", DENTIST)
     assert plan.at_the_time_of(ASKED) == ["Dentist."]
     plan.end(dentist, until)
@@ -141,7 +155,9 @@ def test_a_routine_that_moves_on_a_day_to_come(plan: Schedule) -> None:
 
 def test_an_appointment_that_was_moved_is_at_its_new_time_alone(plan: Schedule) -> None:
     dentist = plan.note("Dentist on the 2nd.", DENTIST)
-    plan.note("Dentist on the 9th.", {"start": "2099-06-09T15:30"}, supersedes=[dentist])
+    plan.note(
+        "Dentist on the 9th.", {"start": "2099-06-09T15:30"}, supersedes=[dentist]
+    )
     assert plan.ahead() == ["Tuesday 2099-06-09 15:30 UTC: Dentist on the 9th."]
     assert plan.at_the_time_of(ASKED) == []
     assert plan.at_the_time_of(IN_A_WEEK) == ["Dentist on the 9th."]
@@ -152,9 +168,14 @@ def test_what_is_past_leaves_by_time_alone(plan: Schedule) -> None:
     assert plan.ahead("2099-06-02T16:00Z") == ["Tuesday 2099-06-02 15:30 UTC: Dentist."]
     assert plan.ahead("2099-06-02T16:30Z") == []
     plan.note("Optician.", {"start": "2099-06-03T10:00"})
-    assert plan.ahead("2099-06-02T16:30Z") == ["Wednesday 2099-06-03 10:00 UTC: Optician."]
+    assert plan.ahead("2099-06-02T16:30Z") == [
+        "Wednesday 2099-06-03 10:00 UTC: Optician."
+    ]
     records = plan.user.export_records()
-    assert [record["event_time"] for record in records] == [DENTIST, {"start": "2099-06-03T10:00"}]
+    assert [record["event_time"] for record in records] == [
+        DENTIST,
+        {"start": "2099-06-03T10:00"},
+    ]
 
 
 def test_a_routine_of_every_day_without_a_time_is_no_obstacle(plan: Schedule) -> None:
@@ -166,11 +187,16 @@ def test_a_routine_of_every_day_without_a_time_is_no_obstacle(plan: Schedule) ->
     assert "Market day." in plan.at_the_time_of(ASKED)
 
 
-def test_fields_that_are_no_time_are_reported_and_count_for_nothing(plan: Schedule) -> None:
+def test_fields_that_are_no_time_are_reported_and_count_for_nothing(
+    plan: Schedule,
+) -> None:
     row = {"text": "Dentist.", "facet": "schedule", "source_message_ids": ["m"]}
     times = [{**DENTIST, "postponed": True}, {**DENTIST, "skipped": ["2099-06-02"]}]
     report = plan.user.add_records(
-        [{**row, "text": f"Dentist {n}.", "event_time": time} for n, time in enumerate(times)]
+        [
+            {**row, "text": f"Dentist {n}.", "event_time": time}
+            for n, time in enumerate(times)
+        ]
     )
     assert [text.split(": ")[0].split(" ", 1)[1] for text in report.warnings] == [
         "collides with nothing"
@@ -178,7 +204,9 @@ def test_fields_that_are_no_time_are_reported_and_count_for_nothing(plan: Schedu
     assert plan.ahead() == plan.at_the_time_of(ASKED) == []
 
 
-def test_a_list_that_is_cut_has_the_earliest_and_says_so(plan: Schedule, caplog: Any) -> None:
+def test_a_list_that_is_cut_has_the_earliest_and_says_so(
+    plan: Schedule, caplog: Any
+) -> None:
     """A daily item is in a long list as often as it takes place, up to the limit of the list."""
     plan.note("Choir.", {"start": "2099-01-01T15:00", "recurrence": "FREQ=DAILY"})
     plan.note("Dentist.", DENTIST)

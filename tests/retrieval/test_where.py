@@ -20,8 +20,12 @@ from tests.support import filtered
 @pytest.mark.parametrize(("messages", "filters"), [
     (1_000, 60), pytest.param(3_000, 1_000, marks=[pytest.mark.stress, pytest.mark.timeout(3_600)])
 ])  # fmt: skip
-def test_it_finds_what_comparing_all_finds(tmp_path: Path, messages: int, filters: int) -> None:
-    with Memory(tmp_path / "m", embeddings="hash", settings=filtered.SETTINGS) as memory:
+def test_it_finds_what_comparing_all_finds(
+    tmp_path: Path, messages: int, filters: int
+) -> None:
+    with Memory(
+        tmp_path / "m", embeddings="hash", settings=filtered.SETTINGS
+    ) as memory:
         user = memory.user("ana")
         known, carried = filtered.fill(user, messages)
         filtered.check(user, known, carried, seed=2, count=filters)
@@ -33,7 +37,10 @@ def words_that_pass(place: object) -> None:
         user = memory.user("ana")
         said = [f"bees {'budget ' * (n % 5)} number {n}" for n in range(60)]
         user.add([{"role": "user", "content": one} for one in said], session_id="s")
-        with memory._services.room("ana") as room, room.database.read_transaction() as connection:
+        with (
+            memory._services.room("ana") as room,
+            room.database.read_transaction() as connection,
+        ):
             terms, chance = query_terms("budget of 12 bees"), np.random.default_rng(5)
             for rows in (0, 100):
                 own = MESSAGE_WORDS.counted(connection, terms)
@@ -58,7 +65,9 @@ PLANS = [
     for r in ("semantic", "causal", "entity", "temporal")
 ]
 ACT = {"intent": "act", "start": filtered.DAY, "facts": ["f1", "f2"]}
-ACT |= {"risks": [{"claim": "It may be too much.", "examples": ["The budget is small."]}]}
+ACT |= {
+    "risks": [{"claim": "It may be too much.", "examples": ["The budget is small."]}]
+}
 QUERIES = (
     "the budget",
     "budget of bees",
@@ -76,7 +85,9 @@ def scripted(chance: random.Random) -> ScriptedChatModel:
     return ScriptedChatModel(answers={"GoalPlan": plan, "Consequences": risks})
 
 
-def shown(memory: Memory, query: str, where: dict[str, Any], way: str, ids: list[list[str]]) -> Any:
+def shown(
+    memory: Memory, query: str, where: dict[str, Any], way: str, ids: list[list[str]]
+) -> Any:
     user = memory.user("ana")
     tools = create_memory_tools(memory, user_id="ana", where=where)
     ways: dict[str, Callable[[], Any]] = {
@@ -128,12 +139,22 @@ def outside(place: Any, contexts: int) -> None:
         for number in range(contexts):
             own, other = chance.sample(filtered.PROJECTS, 2)
             agents = {"$and": [{"agent_id": own}, {"project": {"$ne": other}}]}
-            where = chance.choice([{"project": own}, {"project": {"$nin": [other]}}, agents])
-            query, way = chance.choice(QUERIES), WAYS[number % len(WAYS)].replace("_", " ")
+            where = chance.choice(
+                [{"project": own}, {"project": {"$nin": [other]}}, agents]
+            )
+            query, way = (
+                chance.choice(QUERIES),
+                WAYS[number % len(WAYS)].replace("_", " "),
+            )
             model.asked.clear()
             answer = shown(memory, query, where, way, list(map(list, ids)))
             text = f"{answer} {model.asked if way == 'reason' else ''}"
-            assert other not in text, (way, query, where, text[text.index(other) - 300 :][:400])
+            assert other not in text, (
+                way,
+                query,
+                where,
+                text[text.index(other) - 300 :][:400],
+            )
             full += own in text
             hidden += "no longer true" in text or "labels=[Label" in text
         assert full >= contexts // 2  # what passes is shown
@@ -141,18 +162,29 @@ def outside(place: Any, contexts: int) -> None:
 
 
 @pytest.mark.parametrize("few", [2_000, 1])
-def test_rooms_too_large_to_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+def test_rooms_too_large_to_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
     """What passes is compared one by one, or the index is asked deeper until enough of it does."""
     monkeypatch.setattr(search_common, "FEW", few)
     monkeypatch.setattr(search_common, "MOST_COMPARED", few)
     monkeypatch.setattr(search_common.UserSearch, "held", lambda *_: None)
-    with Memory(tmp_path / "m", embeddings="hash", settings=filtered.SETTINGS) as memory:
+    with Memory(
+        tmp_path / "m", embeddings="hash", settings=filtered.SETTINGS
+    ) as memory:
         user = memory.user("ana")
         known, _ = filtered.fill(user, 600)
         best = user.search_conversation("knee", 600, ranking="dense")
-        for where in ({"half": True}, {"hundredth": 7}, {"thousandth": 3}, {"project": "none"}):
+        for where in (
+            {"half": True},
+            {"hundredth": 7},
+            {"thousandth": 3},
+            {"project": "none"},
+        ):
             passing = [
-                hit.message_id for hit in best if filtered.means(where, known[hit.message_id])
+                hit.message_id
+                for hit in best
+                if filtered.means(where, known[hit.message_id])
             ]
             found = user.search_conversation("knee", 20, ranking="dense", where=where)
             ids = [hit.message_id for hit in found]

@@ -25,7 +25,9 @@ def test_dates_named_in_a_query(query: str, day: NamedDay) -> None:
     assert named_days(query) == [day]
 
 
-@pytest.mark.parametrize("query", ["may I march on", "order 20231", "mark 12345", "", "1.5.2.9"])
+@pytest.mark.parametrize(
+    "query", ["may I march on", "order 20231", "mark 12345", "", "1.5.2.9"]
+)
 def test_what_is_no_date(query: str) -> None:
     assert named_days(query) == []
 

@@ -12,18 +12,37 @@ from hypothesis import strategies as st
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.schedule.schedule_changes import with_skipped
-from langmem_graph.schedule.times import EventTime, event_in, meetings, occurrences, time_key
+from langmem_graph.schedule.times import (
+    EventTime,
+    event_in,
+    meetings,
+    occurrences,
+    time_key,
+)
 from tests.support.events import event
 
 MADRID = "Europe/Madrid"
 DAY = timedelta(days=1)
 SAID = datetime(2026, 3, 2, 10, tzinfo=UTC)  # a Monday
-CHOIR = {"start": "2026-01-06T19:30", "recurrence": "FREQ=WEEKLY;BYDAY=TU", "time_zone": MADRID}
+CHOIR = {
+    "start": "2026-01-06T19:30",
+    "recurrence": "FREQ=WEEKLY;BYDAY=TU",
+    "time_zone": MADRID,
+}
 MARKET = {"start": "2026-01-06", "granularity": "day", "recurrence": "FREQ=WEEKLY"}
 PILLS = {"start": "2026-01-01T08:00", "recurrence": "FREQ=DAILY;BYHOUR=8,20"}
-NIGHT = {"start": "2026-01-01T22:00", "end": "2026-01-02T06:00", "recurrence": "FREQ=DAILY"}
+NIGHT = {
+    "start": "2026-01-01T22:00",
+    "end": "2026-01-02T06:00",
+    "recurrence": "FREQ=DAILY",
+}
 BIWEEKLY = "FREQ=WEEKLY;INTERVAL=2"
-FAIR = {"start": "2026-01-05", "end": "2026-01-07", "granularity": "day", "recurrence": BIWEEKLY}
+FAIR = {
+    "start": "2026-01-05",
+    "end": "2026-01-07",
+    "granularity": "day",
+    "recurrence": BIWEEKLY,
+}
 
 
 def starts(kept: dict[str, Any]) -> list[str]:
@@ -39,7 +58,10 @@ def starts(kept: dict[str, Any]) -> list[str]:
 def test_skipped_occurrences_are_left_out_and_kept_as_json() -> None:
     weekly = event(**CHOIR, skipped=["2026-03-10T18:30Z", "2026-03-17"])
     assert starts(weekly.model_dump(mode="json")) == ["03 18:30", "24 18:30"]
-    assert weekly.skipped == (datetime(2026, 3, 10, 18, 30, tzinfo=UTC), date(2026, 3, 17))
+    assert weekly.skipped == (
+        datetime(2026, 3, 10, 18, 30, tzinfo=UTC),
+        date(2026, 3, 17),
+    )
     kept = json.loads(json.dumps(weekly.model_dump(mode="json")))
     assert kept["skipped"] == ["2026-03-10T18:30:00Z", "2026-03-17"]
     assert EventTime(**kept) == weekly == event_in(kept)
@@ -47,7 +69,9 @@ def test_skipped_occurrences_are_left_out_and_kept_as_json() -> None:
 
 
 def test_the_same_routine_is_the_same_item_with_and_without_what_is_skipped() -> None:
-    assert time_key("schedule", CHOIR) == time_key("schedule", {**CHOIR, "skipped": ["2026-03-17"]})
+    assert time_key("schedule", CHOIR) == time_key(
+        "schedule", {**CHOIR, "skipped": ["2026-03-17"]}
+    )
 
 
 def test_times_without_an_offset_are_of_the_events_zone() -> None:
@@ -71,14 +95,19 @@ def test_what_is_skipped_meets_nothing() -> None:
 @pytest.mark.parametrize(
     ("fields", "cause"),
     [
-        ({"start": "2026-03-03T19:00", "skipped": ["2026-03-03"]}, "only of what recurs"),
+        (
+            {"start": "2026-03-03T19:00", "skipped": ["2026-03-03"]},
+            "only of what recurs",
+        ),
         ({**CHOIR, "skipped": ["soon"]}, "skipped: "),
         ({**CHOIR, "skipped": [None]}, "skipped: "),
         ({**CHOIR, "skipped": "2026-03-10"}, "a list of times"),
         ({**CHOIR, "skipped": ["2026-03-10"] * 1_001}, "skipped: "),
     ],
 )
-def test_skips_that_cannot_be_used_are_refused(fields: dict[str, Any], cause: str) -> None:
+def test_skips_that_cannot_be_used_are_refused(
+    fields: dict[str, Any], cause: str
+) -> None:
     with pytest.raises(InvalidInputError, match=cause):
         EventTime(**fields)
 
@@ -92,11 +121,17 @@ def test_skips_that_cannot_be_used_are_refused(fields: dict[str, Any], cause: st
         (CHOIR, "2026-03-10", ["2026-03-10T18:30:00Z"]),
         (CHOIR, "2026-03-31", ["2026-03-31T17:30:00Z"]),  # the clocks have changed
         (CHOIR, "2026-03-10T19:30", ["2026-03-10T18:30:00Z"]),
-        (CHOIR, "2026-03-10T18:00", ["2026-03-10T18:30:00Z"]),  # its day, at least, is right
+        # its day, at least, is right
+        (CHOIR, "2026-03-10T18:00", ["2026-03-10T18:30:00Z"]),
         (CHOIR, "10 March 2026", ["2026-03-10T18:30:00Z"]),
-        (CHOIR, "2026-03-09T23:00:00+00:00", ["2026-03-10T18:30:00Z"]),  # midnight in Madrid
+        # midnight in Madrid
+        (CHOIR, "2026-03-09T23:00:00+00:00", ["2026-03-10T18:30:00Z"]),
         (CHOIR, "2026-W11", ["2026-03-10T18:30:00Z"]),
-        (CHOIR, "2026-03-09/2026-03-20", ["2026-03-10T18:30:00Z", "2026-03-17T18:30:00Z"]),
+        (
+            CHOIR,
+            "2026-03-09/2026-03-20",
+            ["2026-03-10T18:30:00Z", "2026-03-17T18:30:00Z"],
+        ),
         (CHOIR, "2026-02-24", ["2026-02-24T18:30:00Z"]),  # a week ago
         (CHOIR, None, ["2026-03-03T18:30:00Z"]),
         (CHOIR, "", ["2026-03-03T18:30:00Z"]),
@@ -118,9 +153,13 @@ def test_an_occurrence_is_named_by_its_day(
     changed = with_skipped(kept, day, SAID, None)
     assert changed == {**kept, "skipped": skipped}
     begin, end = SAID - 10 * DAY, SAID + 60 * DAY
-    before, after = (occurrences(EventTime(**one), begin, end) for one in (kept, changed))
+    before, after = (
+        occurrences(EventTime(**one), begin, end) for one in (kept, changed)
+    )
     left_out = [span for span in before if span not in after]
-    assert [f"{start:%Y-%m-%dT%H:%M:%SZ}"[: len(skipped[0])] for start, _ in left_out] == skipped
+    assert [
+        f"{start:%Y-%m-%dT%H:%M:%SZ}"[: len(skipped[0])] for start, _ in left_out
+    ] == skipped
     assert len(before) - len(after) == len(skipped)
 
 
@@ -157,7 +196,8 @@ def test_a_leap_day_is_found_years_ahead() -> None:
 
 
 def test_a_day_is_one_of_the_users_clock_where_the_event_has_none() -> None:
-    late = {"start": "2026-01-06T23:30Z", "recurrence": "FREQ=WEEKLY"}  # Wednesdays in Madrid
+    # Wednesdays in Madrid
+    late = {"start": "2026-01-06T23:30Z", "recurrence": "FREQ=WEEKLY"}
     skipped = with_skipped(late, "2026-03-11", SAID, MADRID)
     assert (skipped or {})["skipped"] == ["2026-03-10T23:30:00Z"]
 
@@ -205,7 +245,9 @@ def test_skips_are_dateutils_exceptions(
     moments = data.draw(st.lists(st.sampled_from(walls), max_size=5))
     days = data.draw(st.lists(st.sampled_from(walls).map(datetime.date), max_size=3))
     skipped = [*(utc(wall, zone) for wall in moments), *days]
-    one = EventTime(start=utc(first, zone), time_zone=zone, recurrence=rule, skipped=skipped)
+    one = EventTime(
+        start=utc(first, zone), time_zone=zone, recurrence=rule, skipped=skipped
+    )
     found = [start for start, _ in occurrences(one, utc(BEGIN, zone), utc(END, zone))]
     without = [*moments, *(wall for wall in walls if wall.date() in days)]
     expected = [utc(wall, zone) for wall in oracle(rule, first, without)]
@@ -222,7 +264,11 @@ def test_skips_are_dateutils_exceptions(
 def test_skipping_a_day_takes_that_days_occurrences_and_no_others(
     rule: str, zone: str, first: datetime, day: date
 ) -> None:
-    kept = {"start": utc(first, zone).isoformat(), "time_zone": zone, "recurrence": rule}
+    kept = {
+        "start": utc(first, zone).isoformat(),
+        "time_zone": zone,
+        "recurrence": rule,
+    }
     changed = with_skipped(kept, day.isoformat(), SAID, "Asia/Tokyo")
     walls = oracle(rule, first, [])
     if day not in {wall.date() for wall in walls}:

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.schedule.time_phrases import LONGEST, NamedDay, named_days, spoken_time
+from langmem_graph.schedule.time_phrases import (
+    LONGEST,
+    NamedDay,
+    named_days,
+    spoken_time,
+)
 
 MONDAY = datetime(2025, 6, 2, 9, tzinfo=UTC)
 
@@ -16,7 +21,9 @@ def said(text: str, now: datetime = MONDAY, zone: str | None = None) -> str | No
     event = spoken_time(text, now, zone)
     if event is None:
         return None
-    return "/".join(f"{moment:%Y-%m-%d %H:%M}" for moment in (event.start, event.end) if moment)
+    return "/".join(
+        f"{moment:%Y-%m-%d %H:%M}" for moment in (event.start, event.end) if moment
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,7 +42,8 @@ def said(text: str, now: datetime = MONDAY, zone: str | None = None) -> str | No
         ("15:00 June 3 works?", "2025-06-03 15:00"),
         ("Tuesday, June 3rd - 15:00", "2025-06-03 15:00"),
         ("on 3 June 2025 at 15:00", "2025-06-03 15:00"),
-        ("on January 5 at 15:00", None),  # more than half a year ahead: this one or the last?
+        # more than half a year ahead: this one or the last?
+        ("on January 5 at 15:00", None),
         ("on 5 November at 15:00", "2025-11-05 15:00"),
         ("2025-06-03 15:00", "2025-06-03 15:00"),
         ("2025-06-03T15:00", "2025-06-03 15:00"),
@@ -114,7 +122,8 @@ def test_what_leaves_a_doubt_is_none(text: str) -> None:
 
 
 def test_the_day_and_the_time_are_those_of_the_users_clock() -> None:
-    late = datetime(2025, 6, 2, 22, 30, tzinfo=UTC)  # half past midnight in Madrid, a Tuesday
+    # half past midnight in Madrid, a Tuesday
+    late = datetime(2025, 6, 2, 22, 30, tzinfo=UTC)
     assert said("tomorrow at 15:00", late) == "2025-06-03 15:00"
     assert said("tomorrow at 15:00", late, "Europe/Madrid") == "2025-06-04 13:00"
     assert said("Tuesday at 15:00", late, "Europe/Madrid") is None
@@ -122,7 +131,9 @@ def test_the_day_and_the_time_are_those_of_the_users_clock() -> None:
 
 
 @pytest.mark.parametrize("zone", [None, "Pacific/Auckland", "America/Los_Angeles"])
-@pytest.mark.parametrize("words", ["on Thursday at 15:00", "tomorrow at 9:00", "today at 8pm"])
+@pytest.mark.parametrize(
+    "words", ["on Thursday at 15:00", "tomorrow at 9:00", "today at 8pm"]
+)
 def test_beyond_the_calendar_nothing_is_proposed(words: str, zone: str | None) -> None:
     ends = [edge.replace(tzinfo=UTC) for edge in (datetime.max, datetime.min)]
     found = [spoken_time(f"Can we meet {words}?", now, zone) for now in ends]
@@ -139,8 +150,14 @@ words = st.sampled_from(
 ) | st.text(max_size=6)
 
 
-@given(st.lists(words, max_size=8).map(" ".join), st.sampled_from([None, "Asia/Kathmandu"]))
+@given(
+    st.lists(words, max_size=8).map(" ".join), st.sampled_from([None, "Asia/Kathmandu"])
+)
 def test_any_words_are_a_time_to_come_or_none(text: str, zone: str | None) -> None:
     event = spoken_time(text, MONDAY, zone)
     assert event is None or event.start > MONDAY
-    assert event is None or event.end is None or event.end - event.start <= timedelta(days=400)
+    assert (
+        event is None
+        or event.end is None
+        or event.end - event.start <= timedelta(days=400)
+    )

@@ -23,16 +23,22 @@ def utc(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type, misc]
 
 
-def overlaps(one: EventTime, other: EventTime, begin: datetime, end: datetime) -> list[Span]:
+def overlaps(
+    one: EventTime, other: EventTime, begin: datetime, end: datetime
+) -> list[Span]:
     """When both take place at once."""
     met = meetings(occurrences(one, begin, end), occurrences(other, begin, end))
     return [(max(a[0], b[0]), min(a[1], b[1])) for a, b in met]
 
 
 def test_naive_times_belong_to_the_events_zone() -> None:
-    assert event("2025-07-01T09:00", time_zone="Europe/Madrid").start == utc(2025, 7, 1, 7)
+    assert event("2025-07-01T09:00", time_zone="Europe/Madrid").start == utc(
+        2025, 7, 1, 7
+    )
     assert event("2025-07-01T09:00").start == utc(2025, 7, 1, 9)
-    assert event("2025-07-01T09:00+09:00", time_zone="Europe/Madrid").start == utc(2025, 7, 1)
+    assert event("2025-07-01T09:00+09:00", time_zone="Europe/Madrid").start == utc(
+        2025, 7, 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,12 +62,16 @@ def test_without_an_end_the_granularity_says_how_long(
 
 def test_the_default_length_is_a_setting() -> None:
     minutes = Settings(event_minutes=15).event_minutes
-    short = occurrences(event("2025-05-07T15:00"), NOW, NOW + 5 * DAY, default_minutes=minutes)
+    short = occurrences(
+        event("2025-05-07T15:00"), NOW, NOW + 5 * DAY, default_minutes=minutes
+    )
     assert short == [(utc(2025, 5, 7, 15), utc(2025, 5, 7, 15, 15))]
 
 
 def test_the_last_named_day_is_included() -> None:
-    trip = event("2025-05-03", end="2025-05-05", granularity="day", time_zone="America/New_York")
+    trip = event(
+        "2025-05-03", end="2025-05-05", granularity="day", time_zone="America/New_York"
+    )
     assert ends_at(trip) == utc(2025, 5, 6, 4)
 
 
@@ -94,7 +104,11 @@ def test_the_repeated_hour_of_a_one_off_is_kept_apart() -> None:
 
 
 def test_a_night_is_found_from_both_days() -> None:
-    night = event("2025-05-01T22:00", end="2025-05-02T06:00", recurrence="RRULE:FREQ=DAILY;COUNT=3")
+    night = event(
+        "2025-05-01T22:00",
+        end="2025-05-02T06:00",
+        recurrence="RRULE:FREQ=DAILY;COUNT=3",
+    )
     assert len(occurrences(night, utc(2025, 5, 1), utc(2025, 6, 1))) == 3
     assert occurrences(night, utc(2025, 5, 2, 1), utc(2025, 5, 2, 2)) == [
         (utc(2025, 5, 1, 22), utc(2025, 5, 2, 6))
@@ -106,14 +120,19 @@ def test_until_a_day_includes_that_day() -> None:
     rule = "FREQ=DAILY;UNTIL={}"
     for until in ("20250503", "2025-05-03", "20250503T090000Z"):
         found = occurrences(
-            event("2025-05-01T09:00", recurrence=rule.format(until)), utc(2025, 1, 1), NOW
+            event("2025-05-01T09:00", recurrence=rule.format(until)),
+            utc(2025, 1, 1),
+            NOW,
         )
         assert len(found) == 3
 
 
 def test_whole_months_follow_the_calendar() -> None:
     season = event(
-        "2025-02-01", end="2025-03-01", granularity="month", recurrence="FREQ=YEARLY;INTERVAL=3"
+        "2025-02-01",
+        end="2025-03-01",
+        granularity="month",
+        recurrence="FREQ=YEARLY;INTERVAL=3",
     )
     assert occurrences(season, utc(2028, 1, 1), utc(2029, 1, 1)) == [
         (utc(2028, 2, 1), utc(2028, 4, 1))
@@ -122,7 +141,10 @@ def test_whole_months_follow_the_calendar() -> None:
 
 def test_the_limit_and_windows_at_the_end_of_time() -> None:
     forever = event("2025-05-01T09:00", recurrence="FREQ=DAILY")
-    assert len(occurrences(forever, utc(1, 1, 1), datetime.max.replace(tzinfo=UTC), 5)) == 5
+    assert (
+        len(occurrences(forever, utc(1, 1, 1), datetime.max.replace(tzinfo=UTC), 5))
+        == 5
+    )
     nights = event("2025-05-01T22:00", end="2025-05-02T06:00", recurrence="FREQ=DAILY")
     assert len(occurrences(nights, datetime.min, datetime.max, 5)) == 5
     assert occurrences(forever, datetime.max, datetime.max) == []
@@ -157,7 +179,9 @@ def test_an_unusable_rule_is_refused_with_its_cause(rule: str, cause: str) -> No
         event("2025-05-05T09:00", recurrence=rule)
 
 
-@pytest.mark.parametrize("zone", ["Mars/Olympus", "Europe", "../etc/passwd", "", "a\0b"])
+@pytest.mark.parametrize(
+    "zone", ["Mars/Olympus", "Europe", "../etc/passwd", "", "a\0b"]
+)
 def test_an_unknown_zone_is_refused(zone: str) -> None:
     with pytest.raises(InvalidInputError, match="Unknown time zone"):
         event("2025-05-05", time_zone=zone)
@@ -171,7 +195,10 @@ def test_an_unknown_zone_is_refused(zone: str) -> None:
         ({"start": None}, "start: Not a time"),
         ({"start": "0001-01-01"}, "the year 1 is not"),
         ({"start": "2025-05-05", "end": "2025-05-04"}, "is before the start"),
-        ({"start": "2025-05-05", "end": "2027-05-05", "recurrence": "FREQ=DAILY"}, "at most a y"),
+        (
+            {"start": "2025-05-05", "end": "2027-05-05", "recurrence": "FREQ=DAILY"},
+            "at most a y",
+        ),
         ({"start": "2025-05-05", "granularity": "second"}, "granularity"),
         ({"start": "2025-05-05", "self": 1}, "self: Extra inputs"),
     ],
@@ -207,13 +234,21 @@ RULES = [
     "FREQ=YEARLY",
 ]
 
-ZONES = [None, "Europe/Madrid", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]
+ZONES = [
+    None,
+    "Europe/Madrid",
+    "America/New_York",
+    "Australia/Lord_Howe",
+    "Asia/Kathmandu",
+]
 
 
 @st.composite
 def event_times(draw: st.DrawFn) -> EventTime:
     start = draw(st.datetimes(datetime(2024, 1, 1), datetime(2026, 12, 31)))
-    length = draw(st.none() | st.integers(0, 3 * 24 * 60).map(lambda m: timedelta(minutes=m)))
+    length = draw(
+        st.none() | st.integers(0, 3 * 24 * 60).map(lambda m: timedelta(minutes=m))
+    )
     zone = draw(st.sampled_from(ZONES))
     aware = start.replace(tzinfo=ZoneInfo(zone) if zone else UTC)
     begin = aware.astimezone(UTC)
@@ -228,7 +263,12 @@ def event_times(draw: st.DrawFn) -> EventTime:
 
 windows = st.tuples(
     st.datetimes(datetime(2024, 6, 1), datetime(2026, 6, 1)), st.integers(1, 60)
-).map(lambda pair: (pair[0].replace(tzinfo=UTC), pair[0].replace(tzinfo=UTC) + pair[1] * DAY))
+).map(
+    lambda pair: (
+        pair[0].replace(tzinfo=UTC),
+        pair[0].replace(tzinfo=UTC) + pair[1] * DAY,
+    )
+)
 
 
 @given(event_times())
@@ -247,7 +287,9 @@ def test_occurrences_lie_in_the_window_in_order(
     assert all(start < end for start, end in found)
     assert all(start < window[1] and end > window[0] for start, end in found)
     wider = occurrences(one, window[0] - 40 * DAY, window[1] + 40 * DAY)
-    assert found == [span for span in wider if span[0] < window[1] and span[1] > window[0]]
+    assert found == [
+        span for span in wider if span[0] < window[1] and span[1] > window[0]
+    ]
 
 
 @settings(deadline=None, max_examples=examples(100))
@@ -277,7 +319,9 @@ parts = st.sampled_from(
 def test_any_rule_is_used_or_refused_in_time(rule: str) -> None:
     begun = time.thread_time()
     try:
-        occurrences(event("2025-05-05T09:00", recurrence=rule), NOW, NOW + 400 * DAY, 10)
+        occurrences(
+            event("2025-05-05T09:00", recurrence=rule), NOW, NOW + 400 * DAY, 10
+        )
     except InvalidInputError as error:
         assert "recurrence" in str(error)
     assert time.thread_time() - begun < 20

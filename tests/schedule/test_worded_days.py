@@ -44,4 +44,6 @@ def test_a_birthday_comes_again() -> None:
     asked = [date(2028, 3, 3), date(2028, 3, 4)]
     assert date(2028, 3, 3) in worded_days("Ana's birthday is on 3 March", SAID, asked)
     assert date(2028, 3, 3) not in worded_days("The fair is on 3 March", SAID, asked)
-    assert date(2028, 3, 4) not in worded_days("Ana's birthday is on 3 March", SAID, asked)
+    assert date(2028, 3, 4) not in worded_days(
+        "Ana's birthday is on 3 March", SAID, asked
+    )

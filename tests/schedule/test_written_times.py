@@ -17,12 +17,16 @@ TUESDAYS = "FREQ=WEEKLY;BYDAY=TU"
 AT_QUARTER_PAST = "2026-02-03T09:15"
 
 
-def read(when: str, recurrence: str = "", until: str = "", zone: str | None = None) -> str:
+def read(
+    when: str, recurrence: str = "", until: str = "", zone: str | None = None
+) -> str:
     """Start, end and rule, each where there is one; a mere day without its time."""
     event = written_event(when, until, recurrence, zone, MONDAY)
     form = "%Y-%m-%dT%H:%M" if event.granularity == "minute" else "%Y-%m-%d"
     times = [f"{one:{form}}" for one in (event.start, event.end) if one]
-    return " ".join(["/".join(times), *([event.recurrence] if event.recurrence else [])])
+    return " ".join(
+        ["/".join(times), *([event.recurrence] if event.recurrence else [])]
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +74,8 @@ def read(when: str, recurrence: str = "", until: str = "", zone: str | None = No
         ("2026-03-05 09:00 – 10:00", "", "2026-03-05T09:00/2026-03-05T10:00"),
         ("2026-03-05 09:00-10:00", "", "2026-03-05T09:00/2026-03-05T10:00"),
         ("2026-03-05T09:00-10:00", "", "2026-03-05T19:00"),  # an offset
-        ("2026-03-05T18:30-20:00", "", "2026-03-05T18:30/2026-03-05T20:00"),  # there is none
+        # there is none
+        ("2026-03-05T18:30-20:00", "", "2026-03-05T18:30/2026-03-05T20:00"),
         ("2026-03-05 22:00 to 2:00", "", "2026-03-05T22:00/2026-03-06T02:00"),
         # iCalendar.
         ("", "freq=weekly; byday=tue", f"2026-02-03 {TUESDAYS}"),
@@ -152,7 +157,9 @@ def test_what_has_no_one_meaning_is_refused_with_the_form_asked_for(
         ("16:00", "daily"),
     ],
 )
-def test_what_depends_on_the_day_needs_to_know_when_it_was_said(when: str, recurrence: str) -> None:
+def test_what_depends_on_the_day_needs_to_know_when_it_was_said(
+    when: str, recurrence: str
+) -> None:
     assert read(when, recurrence)
     with pytest.raises(InvalidInputError, match=r"^when: "):
         written_event(when, recurrence=recurrence)
@@ -191,14 +198,22 @@ def test_an_end_is_one_of_the_event_or_of_the_series(
 def test_a_routine_without_a_date_begins_on_the_day_of_the_users_clock() -> None:
     late = datetime(2026, 2, 2, 23, 30, tzinfo=UTC)  # already Tuesday in Madrid
     event = written_event("", "", TUESDAYS, "Europe/Madrid", late)
-    assert (event.start, event.granularity) == (datetime(2026, 2, 2, 23, tzinfo=UTC), "day")
-    assert written_event("", "", TUESDAYS, None, late).start == datetime(2026, 2, 3, tzinfo=UTC)
+    assert (event.start, event.granularity) == (
+        datetime(2026, 2, 2, 23, tzinfo=UTC),
+        "day",
+    )
+    assert written_event("", "", TUESDAYS, None, late).start == datetime(
+        2026, 2, 3, tzinfo=UTC
+    )
 
 
 def test_exceptions_of_icalendar_are_skipped() -> None:
     text = f"DTSTART:20260303T183000Z RRULE:{TUESDAYS} EXDATE:20260310T183000Z,20260317"
     event = written_event("", recurrence=text)
-    assert event.skipped == (datetime(2026, 3, 10, 18, 30, tzinfo=UTC), date(2026, 3, 17))
+    assert event.skipped == (
+        datetime(2026, 3, 10, 18, 30, tzinfo=UTC),
+        date(2026, 3, 17),
+    )
 
 
 def test_an_unknown_zone_is_refused() -> None:
@@ -259,7 +274,9 @@ PIECES = st.sampled_from(
     "BYDAY=TU RRULE: DTSTART: EXDATE: 20260305 2026-W10 Z +01:00 pm Europe/Madrid noon tomorrow "
     ", (".split()
 ) | st.text(max_size=4)
-TEXTS = st.lists(PIECES, max_size=8).map(" ".join) | st.lists(PIECES, max_size=8).map("".join)
+TEXTS = st.lists(PIECES, max_size=8).map(" ".join) | st.lists(PIECES, max_size=8).map(
+    "".join
+)
 
 
 @settings(max_examples=examples(300), deadline=None)

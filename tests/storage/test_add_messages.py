@@ -27,7 +27,9 @@ from tests.support.examples import examples
 def test_stored_messages_come_back_word_for_word(memory: Memory) -> None:
     alice = memory.user("alice")
     text = "Line one\n\n\tline two — “quoted” \U0001f9e0 日本\r\n  end  "
-    report = alice.add([said(text, id="m1", name="Al", at="2024-05-01T10:00")], session_id="s")
+    report = alice.add(
+        [said(text, id="m1", name="Al", at="2024-05-01T10:00")], session_id="s"
+    )
     assert report.stored == ["m1"]
     (message,) = alice.get_conversation(["m1"])
     assert (message.text, message.name, message.session_id) == (text, "Al", "s")
@@ -49,10 +51,16 @@ def test_another_text_under_a_taken_id_is_kept_beside_it(memory: Memory) -> None
         report = alice.add(said(text, id="x"), session_id="s")
     assert report.already_known == ["x~2"]
     assert [row["id"] for row in alice.export()] == ["x", "x~2", "x~3"]
-    assert [m.text for m in alice.get_conversation(["x", "x~2", "x~3"])] == ["one", "two", "three"]
+    assert [m.text for m in alice.get_conversation(["x", "x~2", "x~3"])] == [
+        "one",
+        "two",
+        "three",
+    ]
 
 
-def test_without_ids_a_replay_adds_nothing_and_repeats_within_it_are_kept(memory: Memory) -> None:
+def test_without_ids_a_replay_adds_nothing_and_repeats_within_it_are_kept(
+    memory: Memory,
+) -> None:
     alice = memory.user("alice")
     talk = [said("ok"), {"role": "assistant", "content": "ok"}, said("ok")]
     assert len(alice.add(talk, session_id="s").stored) == 3
@@ -79,13 +87,21 @@ def test_without_ids_another_time_is_another_message(memory: Memory) -> None:
         (ChatMessage(role="user", content="hey", id="1"), "user", "hey"),
         (
             HumanMessage(
-                [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": "u"}, "b"],
+                [
+                    {"type": "text", "text": "a"},
+                    {"type": "image_url", "image_url": "u"},
+                    "b",
+                ],
                 id="1",
             ),
             "user",
             "a\nb",
         ),
-        ({"role": "human", "content": [{"type": "text", "text": "x"}], "id": 1}, "user", "x"),
+        (
+            {"role": "human", "content": [{"type": "text", "text": "x"}], "id": 1},
+            "user",
+            "x",
+        ),
     ],
 )
 def test_accepted_forms(memory: Memory, message: Any, role: str, text: str) -> None:
@@ -106,7 +122,10 @@ def test_a_bare_tool_call_is_kept_with_its_arguments(memory: Memory) -> None:
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 SOUND = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
-NESTED = {"type": "tool_result", "content": [{"type": "text", "text": "4 degrees"}, PICTURE]}
+NESTED = {
+    "type": "tool_result",
+    "content": [{"type": "text", "text": "4 degrees"}, PICTURE],
+}
 CALLS = [{"name": "f", "args": {}, "id": "1"}]
 SPOKEN = {"id": "a", "data": "AAAA", "transcript": "At nine."}
 ENDLESS: dict[str, Any] = {"type": "loop"}
@@ -124,34 +143,59 @@ CIRCULAR.append({"itself": CIRCULAR})
             {"image_url": 2},
         ),
         (said([NESTED]), "4 degrees", {"image_url": 1}),
-        (ToolMessage([{**NESTED, "content": "4 degrees"}], tool_call_id="c"), "4 degrees", {}),
+        (
+            ToolMessage([{**NESTED, "content": "4 degrees"}], tool_call_id="c"),
+            "4 degrees",
+            {},
+        ),
         (said([{**SOUND, "transcript": "Call me."}]), "Call me.", {"input_audio": 1}),
         (AIMessage("", additional_kwargs={"audio": SPOKEN}), "At nine.", {"audio": 1}),
-        ({"role": "assistant", "content": None, "audio": SPOKEN}, "At nine.", {"audio": 1}),
+        (
+            {"role": "assistant", "content": None, "audio": SPOKEN},
+            "At nine.",
+            {"audio": 1},
+        ),
         (AIMessage([{"type": "refusal", "refusal": "I can't."}]), "I can't.", {}),
         (
             AIMessage(
-                [{"type": "reasoning", "content": [{"type": "text", "text": "Hm."}]}, "Yes."]
+                [
+                    {"type": "reasoning", "content": [{"type": "text", "text": "Hm."}]},
+                    "Yes.",
+                ]
             ),
             "Yes.",
             {"reasoning": 1},
         ),
         (
             AIMessage(
-                [{"type": "reasoning_content", "reasoning_content": {"text": "Hm."}}, "Yes."]
+                [
+                    {"type": "reasoning_content", "reasoning_content": {"text": "Hm."}},
+                    "Yes.",
+                ]
             ),
             "Yes.",
             {"reasoning_content": 1},
         ),
-        (AIMessage(["Wait.", {"type": "tool_use", "id": "1"}], tool_calls=CALLS), "Wait.", {}),
         (
-            {"role": "assistant", "content": ["Wait.", {"type": "tool_use", "id": "1"}]},
+            AIMessage(["Wait.", {"type": "tool_use", "id": "1"}], tool_calls=CALLS),
+            "Wait.",
+            {},
+        ),
+        (
+            {
+                "role": "assistant",
+                "content": ["Wait.", {"type": "tool_use", "id": "1"}],
+            },
             "Wait.",
             {"tool_use": 1},
         ),
         (said(["x", {"content": CIRCULAR}]), "x", {"other": 1}),
         (said(["x", ENDLESS]), "x", {"loop": 1}),
-        (said(["x", {"type": "file", "file": {"file_data": "A"}}, 7]), "x", {"file": 1}),
+        (
+            said(["x", {"type": "file", "file": {"file_data": "A"}}, 7]),
+            "x",
+            {"file": 1},
+        ),
     ],
 )
 def test_text_in_blocks_is_kept_and_other_blocks_are_counted(
@@ -207,7 +251,9 @@ def test_a_session_whose_id_no_index_takes_is_refused(memory: Memory) -> None:
 def test_a_megabyte_is_kept_whole_and_found_by_its_last_word(memory: Memory) -> None:
     text = "filler words of a long report " * 35_000 + "zanzibarine"
     alice = memory.user("alice")
-    alice.add([said(text, id="big"), said("something else", id="small")], session_id="s")
+    alice.add(
+        [said(text, id="big"), said("something else", id="small")], session_id="s"
+    )
     assert alice.search_conversation("zanzibarine")[0].message_id == "big"
     assert alice.get_conversation("big")[0].text == text
 
@@ -228,7 +274,9 @@ def test_sessions_and_users_need_an_id(memory: Memory, bad: Any) -> None:
 
 def test_many_texts_under_one_id_are_all_kept_and_known_again(memory: Memory) -> None:
     user = memory.user("u")
-    talks = [[said(f"text {n} {part}", id=str(part)) for part in range(3)] for n in range(12)]
+    talks = [
+        [said(f"text {n} {part}", id=str(part)) for part in range(3)] for n in range(12)
+    ]
     for number, talk in enumerate([*talks, sum(talks, [])]):  # noqa: RUF017  # short lists
         report = user.add(talk, session_id=number)
         assert report.rejected == []
@@ -236,7 +284,9 @@ def test_many_texts_under_one_id_are_all_kept_and_known_again(memory: Memory) ->
     assert len(user.export()) == 36
 
 
-def test_the_same_words_with_another_tool_call_are_another_message(memory: Memory) -> None:
+def test_the_same_words_with_another_tool_call_are_another_message(
+    memory: Memory,
+) -> None:
     user = memory.user("u")
     for seat in ("12C", "14A"):
         call = {"name": "book", "args": {"seat": seat}, "id": seat, "type": "tool_call"}
@@ -244,7 +294,9 @@ def test_the_same_words_with_another_tool_call_are_another_message(memory: Memor
         assert len(report.stored) == 1
 
 
-def test_the_same_words_of_somebody_else_under_a_taken_id_are_kept(memory: Memory) -> None:
+def test_the_same_words_of_somebody_else_under_a_taken_id_are_kept(
+    memory: Memory,
+) -> None:
     talk = [said("Yes.", id="1"), {"role": "assistant", "content": "Yes.", "id": "1"}]
     assert memory.user("u").add(talk, session_id="s").already_known == []
     assert [row["role"] for row in memory.user("u").export()] == ["user", "assistant"]
@@ -266,13 +318,19 @@ def test_an_empty_list_is_fine(memory: Memory) -> None:
 )
 def test_times_are_kept_in_utc(memory: Memory, at: Any) -> None:
     memory.user("a").add(said("x", id="1", at=at), session_id="s")
-    assert memory.user("a").get_conversation("1")[0].at == datetime(2024, 3, 4, 5, 6, tzinfo=UTC)
+    assert memory.user("a").get_conversation("1")[0].at == datetime(
+        2024, 3, 4, 5, 6, tzinfo=UTC
+    )
 
 
-def test_a_date_is_its_midnight_and_the_calls_time_serves_those_without(memory: Memory) -> None:
+def test_a_date_is_its_midnight_and_the_calls_time_serves_those_without(
+    memory: Memory,
+) -> None:
     alice = memory.user("a")
     alice.add(
-        [said("x", id="1"), said("y", id="2", at="2020-01-01")], session_id="s", at=date(2024, 3, 4)
+        [said("x", id="1"), said("y", id="2", at="2020-01-01")],
+        session_id="s",
+        at=date(2024, 3, 4),
     )
     first, second = alice.get_conversation(["1", "2"])
     assert (first.at.year, second.at.year) == (2024, 2020)
@@ -294,7 +352,10 @@ def test_system_messages_are_kept_but_never_found(memory: Memory) -> None:
 
 _MESSAGES = st.lists(
     st.fixed_dictionaries(
-        {"role": st.sampled_from(["user", "assistant"]), "content": st.text(max_size=30)},
+        {
+            "role": st.sampled_from(["user", "assistant"]),
+            "content": st.text(max_size=30),
+        },
         optional={"id": st.sampled_from(["a", "b", "c"]), "at": st.integers(0, 10**9)},
     ),
     max_size=8,
@@ -316,7 +377,9 @@ def test_every_message_ends_in_exactly_one_list_and_is_kept(
         for messages in calls:
             report = user.add(messages, session_id="s")
             new = len(report.stored) + len(report.renamed)
-            assert new + len(report.already_known) + len(report.rejected) == len(messages)
+            assert new + len(report.already_known) + len(report.rejected) == len(
+                messages
+            )
             stored += new
             texts = {row["content"] for row in user.export()}
             rejected = {r.position for r in report.rejected}
@@ -327,8 +390,16 @@ def test_every_message_ends_in_exactly_one_list_and_is_kept(
 
 def test_messages_may_be_pairs_as_langgraph_takes_them(memory: Memory) -> None:
     user = memory.user("u")
-    pairs = [("user", "Which seat?"), ("ai", "12A."), ("nobody", "x"), ("user", "a", "b")]
+    pairs = [
+        ("user", "Which seat?"),
+        ("ai", "12A."),
+        ("nobody", "x"),
+        ("user", "a", "b"),
+    ]
     report = user.add(pairs, session_id="s")
     assert [row["role"] for row in user.export()] == ["user", "assistant"]
     assert [one.position for one in report.rejected] == [2, 3]
-    assert user.add([{"role": "user", "content": "Which seat?"}], session_id="s").stored == []
+    assert (
+        user.add([{"role": "user", "content": "Which seat?"}], session_id="s").stored
+        == []
+    )

@@ -18,12 +18,23 @@ AT = datetime(2025, 3, 1, tzinfo=UTC)
 
 def note(purpose: str, **fields: Any) -> CallNote:
     usual = {"model": "m", "input_tokens": 9, "output_tokens": 3, "tokens_exact": True}
-    usual |= {"milliseconds": 1.5, "repair": False, "problem": None, "refused": [], "at": AT}
+    usual |= {
+        "milliseconds": 1.5,
+        "repair": False,
+        "problem": None,
+        "refused": [],
+        "at": AT,
+    }
     return CallNote(**{"purpose": purpose, **usual, **fields})
 
 
-def write(memory: Memory, notes: list[CallNote], numbers: list[int], user: str = "u") -> None:
-    with memory._services.room(user) as room, room.database.write_transaction() as connection:
+def write(
+    memory: Memory, notes: list[CallNote], numbers: list[int], user: str = "u"
+) -> None:
+    with (
+        memory._services.room(user) as room,
+        room.database.write_transaction() as connection,
+    ):
         write_calls(connection, notes, numbers)
 
 
@@ -73,7 +84,9 @@ def test_only_the_newest_are_kept(
     assert user.doctor(sample=0).ok
 
 
-def test_a_call_is_forgotten_with_any_message_it_read(memory: Memory, user: Any) -> None:
+def test_a_call_is_forgotten_with_any_message_it_read(
+    memory: Memory, user: Any
+) -> None:
     write(memory, [note("both")], [1, 2])
     write(memory, [note("second")], [2])
     user.forget(message="a")
@@ -82,8 +95,12 @@ def test_a_call_is_forgotten_with_any_message_it_read(memory: Memory, user: Any)
     assert user.calls() == []
 
 
-def test_forgetting_a_record_leaves_the_costs_without_words(memory: Memory, user: Any) -> None:
-    user.add_records({"text": "Says one.", "source_message_ids": ["a"], "record_id": "r"})
+def test_forgetting_a_record_leaves_the_costs_without_words(
+    memory: Memory, user: Any
+) -> None:
+    user.add_records(
+        {"text": "Says one.", "source_message_ids": ["a"], "record_id": "r"}
+    )
     write(memory, [note("extract", problem="'one' ?", refused=["Says one."])], [1])
     user.forget(record="r")
     (call,) = user.calls()

@@ -33,18 +33,25 @@ def test_a_directory_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> 
     root = tmp_path / "memory"
     root.mkdir(mode=0o755)
     for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_uid == 0 and parent != Path("/") and "pytest" in str(parent):
+        if (
+            parent.stat().st_uid == 0
+            and parent != Path("/")
+            and "pytest" in str(parent)
+        ):
             parent.chmod(0o755)
     code = (
         "import os, sys; os.environ['HOME'] = '/nonexistent'\n"
         "from langmem_graph import Memory\n"
         "from langmem_graph.errors import StorageError\n"
-        f"Memory({str(tmp_path / 'other')!r}, embeddings='hash').close()\n"  # imports all
+        # imports all
+        f"Memory({str(tmp_path / 'other')!r}, embeddings='hash').close()\n"
         "os.setgid(65534); os.setuid(65534)\n"
         f"try: Memory({str(root)!r}, embeddings='hash')\n"
         "except StorageError as error: print('refused:', error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert "refused:" in done.stdout
     assert "may write to" in done.stdout
 
@@ -67,7 +74,11 @@ def test_an_older_ledger_is_migrated_with_everything_in_it(
     reopen: Reopen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reopen().user("u").add(said("hello", id="1"), session_id="s")
-    step = [lambda connection: connection.exec_driver_sql("ALTER TABLE messages ADD mood TEXT")]
+    step = [
+        lambda connection: connection.exec_driver_sql(
+            "ALTER TABLE messages ADD mood TEXT"
+        )
+    ]
     memory = reopen()
     ledger = folder(memory, "u") / "ledger.db"
     monkeypatch.setattr(
@@ -89,10 +100,15 @@ def test_a_migration_that_fails_changes_nothing(
     memory.user("u").add(said("hello", id="1"), session_id="s")
     ledger = folder(memory, "u") / "ledger.db"
     with monkeypatch.context() as patch:
-        steps = ["ALTER TABLE messages ADD mood TEXT", "ALTER TABLE nowhere ADD mood TEXT"]
+        steps = [
+            "ALTER TABLE messages ADD mood TEXT",
+            "ALTER TABLE nowhere ADD mood TEXT",
+        ]
         broken = [lambda c, s=s: c.exec_driver_sql(s) for s in steps]
         patch.setattr(
-            tables_and_migrations, "MIGRATIONS", [*tables_and_migrations.MIGRATIONS, *broken]
+            tables_and_migrations,
+            "MIGRATIONS",
+            [*tables_and_migrations.MIGRATIONS, *broken],
         )
         with pytest.raises(StorageError, match="nowhere"):
             reopen().user("u").sessions()
@@ -114,7 +130,9 @@ with Memory(sys.argv[1], embeddings="hash") as memory:
 
 
 @pytest.mark.parametrize("beside", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_without_its_lock_file_a_memory_writes_no_more(reopen: Reopen, *, beside: bool) -> None:
+def test_without_its_lock_file_a_memory_writes_no_more(
+    reopen: Reopen, *, beside: bool
+) -> None:
     memory = reopen()
     memory.user("u").add(said("hello", id="a"), session_id="s")
     (memory.path / "lock").unlink()

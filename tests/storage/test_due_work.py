@@ -47,7 +47,8 @@ def test_closing_does_what_is_due_of_both_layers(reopen: Reopen) -> None:
     user = reopen().user("u")
     user.add(said("the trombone is in the attic", id="1"), session_id="s")
     user.remember("The trombone is in the attic.")
-    assert user.doctor(sample=0).waiting_to_index == 3  # what is remembered is a message too
+    # what is remembered is a message too
+    assert user.doctor(sample=0).waiting_to_index == 3
     health = reopen(read_only=True).user("u").doctor(sample=0)
     assert (health.vectors, health.waiting_to_index) == (3, 0)
 
@@ -63,7 +64,9 @@ def test_a_single_text_that_failed_is_tried_at_the_next_add(
     assert user.doctor(sample=0).waiting_to_embed == 0
 
 
-def test_what_failed_is_tried_at_the_next_add(reopen: Reopen, troubled: TroubledEmbeddings) -> None:
+def test_what_failed_is_tried_at_the_next_add(
+    reopen: Reopen, troubled: TroubledEmbeddings
+) -> None:
     user = reopen(embeddings=troubled).user("u")
     troubled.down = True
     talk = [said("first", id="1"), said("second", id="2")]

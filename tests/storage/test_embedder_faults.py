@@ -33,7 +33,9 @@ def test_a_failing_embedder_loses_nothing_and_heals_at_the_next_opening(
     user = reopen(embeddings=troubled).user("u")
     assert user.recall("trombone").report.status == "ok"
     assert user.doctor().ok
-    assert user.search_conversation("trombone attic", ranking="dense")[0].message_id == "2"
+    assert (
+        user.search_conversation("trombone attic", ranking="dense")[0].message_id == "2"
+    )
 
 
 def test_what_another_process_embeds_by_now_is_left_to_it(
@@ -44,8 +46,13 @@ def test_what_another_process_embeds_by_now_is_left_to_it(
     user.add(said("first"), session_id="s")
 
     def claimed_meanwhile(vectors: list[list[float]]) -> list[list[float]]:
-        with closing(sqlite3.connect(folder(memory, "u") / "ledger.db")) as ledger, ledger:
-            ledger.execute("UPDATE outbox SET claimed_by = 'another', claimed_until = 9e9")
+        with (
+            closing(sqlite3.connect(folder(memory, "u") / "ledger.db")) as ledger,
+            ledger,
+        ):
+            ledger.execute(
+                "UPDATE outbox SET claimed_by = 'another', claimed_until = 9e9"
+            )
         return vectors
 
     troubled.answer = claimed_meanwhile
@@ -59,7 +66,10 @@ def test_one_text_the_embedder_refuses_blocks_no_other(
     memory.close()
     troubled.poison = "poison"
     user = reopen(embeddings=troubled).user("u")
-    talk = [said(f"message {n}" + (" poison" if n == 3 else ""), id=str(n)) for n in range(10)]
+    talk = [
+        said(f"message {n}" + (" poison" if n == 3 else ""), id=str(n))
+        for n in range(10)
+    ]
     report = user.add(talk, session_id="s")
     assert (len(report.stored), report.not_yet_embedded) == (10, ["3"])
     health = user.doctor()
@@ -99,8 +109,12 @@ def test_an_unusable_answer_is_no_vector(
     assert user.search_conversation("second")[0].message_id == "2"
 
 
-def test_another_embedder_is_refused_until_everything_is_embedded_anew(reopen: Reopen) -> None:
-    reopen(embeddings=HashEmbeddings(64)).user("u").add(said("hello", id="1"), session_id="s")
+def test_another_embedder_is_refused_until_everything_is_embedded_anew(
+    reopen: Reopen,
+) -> None:
+    reopen(embeddings=HashEmbeddings(64)).user("u").add(
+        said("hello", id="1"), session_id="s"
+    )
     user = reopen(embeddings=HashEmbeddings(32)).user("u")
     for call in (
         lambda: user.add(said("x"), session_id="s"),

@@ -81,7 +81,9 @@ def test_erase_finishes_beside_searches(memory: Memory) -> None:
     assert user.export() == []
 
 
-def test_an_erasure_that_was_killed_is_finished_at_the_next_opening(reopen: Reopen) -> None:
+def test_an_erasure_that_was_killed_is_finished_at_the_next_opening(
+    reopen: Reopen,
+) -> None:
     memory = reopen()
     memory.user("u").add(said("canary", id="1"), session_id="s")
     room = folder(memory, "u")
@@ -135,7 +137,9 @@ def test_close_waits_for_the_call_under_way(tmp_path: Path) -> None:
     user.add(said("hello", id="1"), session_id="s")
     SlowEmbeddings.started.clear()
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(user.search_conversation("hello")))
+    thread = threading.Thread(
+        target=lambda: found.append(user.search_conversation("hello"))
+    )
     thread.start()
     SlowEmbeddings.started.wait()
     memory.close()
@@ -143,7 +147,9 @@ def test_close_waits_for_the_call_under_way(tmp_path: Path) -> None:
     thread.join()
     with FileLock(tmp_path / "m" / "lock", timeout=0):
         until = time.monotonic() + 30  # Chroma closes its file in a thread of its own
-        while left := [link for link in _open_files() if str(tmp_path / "m" / "users") in link]:
+        while left := [
+            link for link in _open_files() if str(tmp_path / "m" / "users") in link
+        ]:
             assert time.monotonic() < until, left
             time.sleep(0.05)
 
@@ -159,7 +165,9 @@ def _open_files() -> list[str]:
     return links
 
 
-def test_a_closed_memory_is_closed_even_while_another_shares_the_directory(memory: Memory) -> None:
+def test_a_closed_memory_is_closed_even_while_another_shares_the_directory(
+    memory: Memory,
+) -> None:
     with Memory(memory.path / "x" / "..", embeddings="hash") as second:
         user = second.user("u")
     with pytest.raises(ClosedMemoryError):
@@ -167,7 +175,9 @@ def test_a_closed_memory_is_closed_even_while_another_shares_the_directory(memor
     assert memory.user("u").add(said("x", id="1"), session_id="s").stored == ["1"]
 
 
-def test_an_embedder_that_cannot_split_fails_no_add_and_no_close(tmp_path: Path) -> None:
+def test_an_embedder_that_cannot_split_fails_no_add_and_no_close(
+    tmp_path: Path,
+) -> None:
     class Broken(HashEmbeddings):
         def split(self, text: str) -> list[tuple[int, int]]:
             raise RuntimeError("no tokenizer")
@@ -188,7 +198,8 @@ def test_pending_work_is_never_embedded_by_another_embedder(
     troubled.down = True
     user.add(said("two pears", id="2"), session_id="s")
     with pytest.raises(EmbedderMismatchError):
-        reopen(embeddings="hash").user("u").search_conversation("pears")  # the same size
+        # the same size
+        reopen(embeddings="hash").user("u").search_conversation("pears")
     troubled.down = False
     user = reopen(embeddings=troubled).user("u")
     (hit, *_) = user.search_conversation("two pears", ranking="dense")
@@ -217,7 +228,11 @@ def test_first_searches_of_many_threads_open_chroma_once(reopen: Reopen) -> None
 
 def test_reading_of_nobody_makes_nobody(memory: Memory) -> None:
     user = memory.user("nobody")
-    assert (user.search_conversation("x"), user.export(), user.sessions()) == ([], [], [])
+    assert (user.search_conversation("x"), user.export(), user.sessions()) == (
+        [],
+        [],
+        [],
+    )
     assert user.recall("x").context == ""
     assert "Nothing is stored" in user.doctor().problems[0]
     assert "Nothing is stored" in user.rebuild().problems[0]
@@ -232,7 +247,9 @@ def test_reading_of_nobody_makes_nobody(memory: Memory) -> None:
     assert list((memory.path / "users").iterdir()) == []
 
 
-def test_a_child_gets_its_error_even_if_a_lock_was_held_at_the_fork(memory: Memory) -> None:
+def test_a_child_gets_its_error_even_if_a_lock_was_held_at_the_fork(
+    memory: Memory,
+) -> None:
     memory.user("u").add(said("hello"), session_id="s")
     holding, let_go = threading.Event(), threading.Event()
 

@@ -53,7 +53,12 @@ def test_old_messages_go_with_the_records_that_nobody_says_again(talk: Talk) -> 
     talk.record("b", "old", "young")
     talk.user.keep_days(messages=60)
     report = talk.user.expire()
-    assert (report.user_id, report.messages, report.records, report.kept) == ("u", 1, 1, 1)
+    assert (report.user_id, report.messages, report.records, report.kept) == (
+        "u",
+        1,
+        1,
+        1,
+    )
     assert ids(talk.user.export(), "id") == ["late", "young"]
     assert talk.user.get_records("b")[0].message_ids == ["young"]
     assert talk.user.doctor(sample=0).ok
@@ -70,7 +75,9 @@ def test_a_record_that_loses_several_messages_is_counted_once(
     assert (report.messages, report.records, report.kept) == (2, 0, 1)
 
 
-def test_a_record_that_a_younger_message_confirms_stays_with_that_message(talk: Talk) -> None:
+def test_a_record_that_a_younger_message_confirms_stays_with_that_message(
+    talk: Talk,
+) -> None:
     talk.record("a", "old")
     talk.change("a", "confirms", "young")
     talk.user.keep_days(messages=60)
@@ -82,7 +89,11 @@ def test_a_record_that_a_younger_message_confirms_stays_with_that_message(talk: 
 
 def test_values_quote_no_message_that_has_expired(talk: Talk, tmp_path: Path) -> None:
     talk.say("told", at=ago(90), text="it costs zqxv77 crowns")
-    values = [{"raw": "zqxv77", "value": "77"}, {"raw": "young", "value": "young"}, {"value": "x"}]
+    values = [
+        {"raw": "zqxv77", "value": "77"},
+        {"raw": "young", "value": "young"},
+        {"value": "x"},
+    ]
     talk.record("a", "told", "young", values=values)
     assert hits(tmp_path, ["zqxv77"])
     talk.user.keep_days(messages=60)
@@ -121,7 +132,9 @@ def test_what_an_expired_record_superseded_stays_superseded(talk: Talk) -> None:
     assert talk.user.search_records("record")[0].labels[0].relation == "ended"
 
 
-def test_forgetting_something_else_later_does_not_make_it_true_again(talk: Talk) -> None:
+def test_forgetting_something_else_later_does_not_make_it_true_again(
+    talk: Talk,
+) -> None:
     """Without the note of the end, forgetting its second end would take the record back."""
     talk.record("home", "young")
     talk.change("home", "ended", "old")
@@ -133,7 +146,9 @@ def test_forgetting_something_else_later_does_not_make_it_true_again(talk: Talk)
 
 
 @pytest.mark.parametrize("by_words", [True, False])
-def test_forgetting_what_repeated_the_successor_does_not_either(talk: Talk, by_words: bool) -> None:
+def test_forgetting_what_repeated_the_successor_does_not_either(
+    talk: Talk, by_words: bool
+) -> None:
     talk.record("porto", "late")
     if by_words:
         talk.replace("porto", "leeds", "old")
@@ -167,7 +182,9 @@ def test_a_users_own_limits_come_before_those_of_the_memory(memory: Memory) -> N
     assert [one.user_id for one in memory.expire()] == ["ana"]
 
 
-def test_limits_of_a_user_are_stored_and_go_with_the_user(reopen: Callable[..., Memory]) -> None:
+def test_limits_of_a_user_are_stored_and_go_with_the_user(
+    reopen: Callable[..., Memory],
+) -> None:
     Talk(reopen(), "ana").say("old", at=ago(100))
     reopen().user("ana").keep_days(messages=60)
     assert reopen().user("ana").expire().messages == 1
@@ -221,7 +238,9 @@ def test_one_memory_that_cannot_be_opened_keeps_no_other_from_expiring(
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Memory, Iterator[int]]]:
+def shared(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Memory, Iterator[int]]]:
     memory = Memory(tmp_path_factory.mktemp("expiry") / "m", embeddings="hash")
     yield memory, itertools.count()
     let_go(memory)
@@ -229,7 +248,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Memory, I
 
 DAYS = st.integers(1, 99)
 EVENT = st.tuples(
-    st.sampled_from(["record", "replaces", "corrects", "ended", "confirms", "supersedes"]),
+    st.sampled_from(
+        ["record", "replaces", "corrects", "ended", "confirms", "supersedes"]
+    ),
     st.integers(0, 20),
     st.integers(0, 20),
 )
@@ -285,10 +306,16 @@ def test_nothing_superseded_holds_again_and_what_is_said_stays(
         after = statuses(talk)
         assert {name: before[name].status for name in after} == after
         young = {f"m{n}" for n, age in enumerate(ages) if age + 0.5 < days}
-        assert set(after) == {n for n, row in before.items() if young & set(row.message_ids)}
+        assert set(after) == {
+            n for n, row in before.items() if young & set(row.message_ids)
+        }
         left = set(ids(talk.user.export(), "id"))
         assert left == (left if of_records else young)
-        gone = {row.record_id for row in before.values() if not set(row.message_ids) <= young}
+        gone = {
+            row.record_id
+            for row in before.values()
+            if not set(row.message_ids) <= young
+        }
         frozen |= ended_by(before, gone, young) & set(after)
     for number in forgotten:
         talk.user.forget(message=f"m{number}")
@@ -304,7 +331,10 @@ def ended_by(before: dict[str, Any], gone: set[str], young: set[str]) -> set[str
         for name, row in before.items()
         if row.status == "superseded"
         and (
-            any(label.message_id and label.message_id not in young for label in row.labels)
+            any(
+                label.message_id and label.message_id not in young
+                for label in row.labels
+            )
             or set(row.superseded_by) & gone
         )
     }

@@ -21,7 +21,8 @@ def test_ledgers_share_their_compiled_statements(tmp_path: Path) -> None:
     one, other = (Database(tmp_path / name, busy_timeout=1) for name in ("a", "b"))
     assert one._engine.dialect is other._engine.dialect
     caches = [
-        database._engine.get_execution_options()["compiled_cache"] for database in (one, other)
+        database._engine.get_execution_options()["compiled_cache"]
+        for database in (one, other)
     ]
     assert caches[0] is caches[1]
     one.close()

@@ -77,7 +77,11 @@ def opened_anew(path: Path) -> Callable[[], object]:
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(MemoryDirectory, "_take_lock"), (Database, "_prepare"), (MemoryDirectory, "_close")],
+    [
+        (MemoryDirectory, "_take_lock"),
+        (Database, "_prepare"),
+        (MemoryDirectory, "_close"),
+    ],
 )
 def test_a_fork_while_a_thread_opens_or_closes_a_memory_is_refused_and_never_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: type, name: str
@@ -93,7 +97,9 @@ def test_a_fork_while_a_thread_uses_a_store_is_refused_and_never_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ChromaStore(tmp_path / "parent", embeddings="hash") as store:
-        reading = held_in(monkeypatch, ChromaStore, "_read", lambda: store.get(("a",), "k"))
+        reading = held_in(
+            monkeypatch, ChromaStore, "_read", lambda: store.get(("a",), "k")
+        )
         with reading:
             assert in_child(opened_anew(tmp_path / "child")) == REFUSED
         assert in_child(opened_anew(tmp_path / "child")) == WORKED
@@ -109,7 +115,9 @@ def test_a_fork_while_a_thread_uses_a_store_is_refused_and_never_hangs(
         assert store.get(("a",), "k") is None
 
 
-def test_an_idle_memory_of_the_parent_is_no_obstacle(memory: Memory, tmp_path: Path) -> None:
+def test_an_idle_memory_of_the_parent_is_no_obstacle(
+    memory: Memory, tmp_path: Path
+) -> None:
     memory.user("u").add(said("hello", id="1"), session_id="s")
     assert in_child(opened_anew(tmp_path / "child")) == WORKED
     assert not memory_directory._FORKED_IN_USE.is_set()
@@ -119,7 +127,9 @@ def test_an_idle_memory_of_the_parent_is_no_obstacle(memory: Memory, tmp_path: P
 def test_a_model_of_the_parent_is_refused_even_if_its_lock_was_held_at_the_fork(
     tmp_path: Path,
 ) -> None:
-    with Memory(tmp_path, embeddings="hash", model=ScriptedChatModel(answers={})) as memory:
+    with Memory(
+        tmp_path, embeddings="hash", model=ScriptedChatModel(answers={})
+    ) as memory:
         assert memory._pipelines is not None
         held, let_go = threading.Event(), threading.Event()
         lock = memory._pipelines.loop._lock

@@ -19,7 +19,14 @@ def test_words_lose_endings_case_and_accents_but_not_their_script() -> None:
         "s",
         "uberzug",
     ]
-    assert words_of_text("हिन्दी сады がくせい") == ["हिन्दी", "сады", "がく", "くせ", "せい", "い"]
+    assert words_of_text("हिन्दी сады がくせい") == [
+        "हिन्दी",
+        "сады",
+        "がく",
+        "くせ",
+        "せい",
+        "い",
+    ]
 
 
 def test_stop_words_leave_unless_nothing_else_is_there() -> None:

@@ -29,14 +29,18 @@ FILTERS: list[dict[str, Any] | None] = [
 
 
 def _found(user: UserMemory, where: dict[str, Any] | None = None) -> list[MessageHit]:
-    return user.search_conversation("the red boat in the harbour", 20, explain=True, where=where)
+    return user.search_conversation(
+        "the red boat in the harbour", 20, explain=True, where=where
+    )
 
 
 def _found_unheld(
     user: UserMemory, patch: pytest.MonkeyPatch, where: dict[str, Any] | None = None
 ) -> list[MessageHit]:
     with patch.context() as unheld:
-        unheld.setattr("langmem_graph.retrieval.search_common.UserSearch.held", lambda *_: None)
+        unheld.setattr(
+            "langmem_graph.retrieval.search_common.UserSearch.held", lambda *_: None
+        )
         return _found(user, where)
 
 
@@ -44,11 +48,17 @@ def _found_unheld(
 def test_changes_are_noticed_and_nothing_else_differs(
     reopen: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch, index_batch: int
 ) -> None:
-    settings = FEW.model_copy(update={"storage": StorageSettings(index_batch=index_batch)})
+    settings = FEW.model_copy(
+        update={"storage": StorageSettings(index_batch=index_batch)}
+    )
     user = reopen(settings=settings).user("u")
     changes: list[Callable[[], object]] = [
-        lambda: user.add([said(f"boat {n} is red", id=str(n)) for n in range(9)], session_id="s"),
-        lambda: user.add([said("a green boat leaves the harbour", id="new")], session_id="t"),
+        lambda: user.add(
+            [said(f"boat {n} is red", id=str(n)) for n in range(9)], session_id="s"
+        ),
+        lambda: user.add(
+            [said("a green boat leaves the harbour", id="new")], session_id="t"
+        ),
         lambda: user.forget(message="3"),
         lambda: user.rebuild(reembed=True),
         lambda: (user.forget(message="5"), user.add([said("no boat")], session_id="t")),
@@ -63,16 +73,23 @@ def test_a_reader_beside_a_writer_holds_them_too(
 ) -> None:
     """It notices whatever the writer does, also that the user was erased and came back."""
     user = reopen(settings=FEW).user("u")
-    told = [said(f"boat {n} is red", id=str(n), metadata={"half": n % 2}) for n in range(9)]
+    told = [
+        said(f"boat {n} is red", id=str(n), metadata={"half": n % 2}) for n in range(9)
+    ]
     user.add(told, session_id="s")
     place = user._services.directory.path  # type: ignore[union-attr]
     changes: list[Callable[[], object]] = [
         lambda: None,
-        lambda: user.add([said("a green boat leaves the harbour", id="new")], session_id="t"),
+        lambda: user.add(
+            [said("a green boat leaves the harbour", id="new")], session_id="t"
+        ),
         lambda: user.forget(message="3"),
         lambda: user.rebuild(reembed=True),
         lambda: (user.forget(message="5"), user.add([said("no boat")], session_id="t")),
-        lambda: (user.erase(), user.add([*told[:4], said("a red harbour")], session_id="s")),
+        lambda: (
+            user.erase(),
+            user.add([*told[:4], said("a red harbour")], session_id="s"),
+        ),
         lambda: user.add([said(f"ship {n} is red") for n in range(4)], session_id="s"),
     ]
     with Memory(place, embeddings="hash", settings=FEW, read_only=True) as beside:
@@ -81,8 +98,15 @@ def test_a_reader_beside_a_writer_holds_them_too(
             change()
             for where in (None, {"half": 1}):
                 found = _found(reader, where)
-                assert found == _found_unheld(reader, monkeypatch, where) == _found(user, where)
-        with beside._services.room("u") as room, room.database.read_transaction() as connection:
+                assert (
+                    found
+                    == _found_unheld(reader, monkeypatch, where)
+                    == _found(user, where)
+                )
+        with (
+            beside._services.room("u") as room,
+            room.database.read_transaction() as connection,
+        ):
             search = UserSearch.of(beside._services, room)
             vectors = search.held(connection, State.of(connection))
             assert vectors
@@ -96,13 +120,21 @@ def test_searches_with_and_without_them_agree(
     """Under filters, too, and after whatever is added or forgotten between the searches."""
     monkeypatch.setattr(held_vectors, "BESIDE_BYTES", beside)
     monkeypatch.setattr(held_vectors, "FILTERS", 3)
-    ranking, chance = RankingSettings(dense_candidates=5, word_candidates=3), random.Random(beside)
+    ranking, chance = (
+        RankingSettings(dense_candidates=5, word_candidates=3),
+        random.Random(beside),
+    )
     user = reopen(settings=Settings(ranking=ranking)).user("u")
-    words, there, tried = "red boat harbour green the in fish of night".split(), list[int](), 0
+    words, there, tried = (
+        "red boat harbour green the in fish of night".split(),
+        list[int](),
+        0,
+    )
     for step in range(8):
         new = range(1_000 * step, 1_000 * step + chance.randint(1, 12))
         told = [
-            {"half": n % 2 == 0, "third": n % 3} | ({"fifth": n % 5} if n % 5 else {}) for n in new
+            {"half": n % 2 == 0, "third": n % 3} | ({"fifth": n % 5} if n % 5 else {})
+            for n in new
         ]
         texts = [" ".join(chance.choices(words, k=4)) for _ in new]
         user.add(
@@ -127,7 +159,11 @@ def test_a_session_that_goes_on_under_another_name_is_noticed(
 ) -> None:
     user = reopen(settings=FEW).user("u")
     user.add([said(f"no boat {n}") for n in range(9)], session_id="s")
-    talk = [said("The boat is red."), said("It is.", role="assistant"), said("And fast.")]
+    talk = [
+        said("The boat is red."),
+        said("It is.", role="assistant"),
+        said("And fast."),
+    ]
     user.add(talk, session_id="old", whole_conversation=True)
     before = {name: _found(user, {"session_id": name}) for name in ("old", "new")}
     more = [*talk, said("I see.", role="assistant"), said("Is it?")]
@@ -137,10 +173,15 @@ def test_a_session_that_goes_on_under_another_name_is_noticed(
     assert {name: len(hits) for name, hits in after.items()} == {"old": 0, "new": 5}
 
 
-def test_an_earlier_transaction_sees_what_was_there(reopen: Callable[..., Memory]) -> None:
+def test_an_earlier_transaction_sees_what_was_there(
+    reopen: Callable[..., Memory],
+) -> None:
     memory = reopen(settings=FEW)
     user = memory.user("u")
-    user.add([said(f"boat {n} is red", metadata={"half": n % 2}) for n in range(9)], session_id="s")
+    user.add(
+        [said(f"boat {n} is red", metadata={"half": n % 2}) for n in range(9)],
+        session_id="s",
+    )
     with memory._services.room("u") as room:
         database: Any = room.database
         with database.read_transaction() as earlier:
@@ -158,14 +199,19 @@ def test_an_earlier_transaction_sees_what_was_there(reopen: Callable[..., Memory
     assert np.array_equal(after.rows.matrix[:9], again.rows.matrix)
 
 
-def test_vectors_made_anew_take_the_place_of_the_old(reopen: Callable[..., Memory]) -> None:
+def test_vectors_made_anew_take_the_place_of_the_old(
+    reopen: Callable[..., Memory],
+) -> None:
     memory = reopen(settings=FEW)
     user = memory.user("u")
     user.add([said(f"boat {n} is red") for n in range(9)], session_id="s")
     _found(user)
     user.rebuild(reembed=True)
     _found(user)
-    with memory._services.room("u") as room, room.database.read_transaction() as connection:
+    with (
+        memory._services.room("u") as room,
+        room.database.read_transaction() as connection,
+    ):
         vectors = held(room.database, connection, State.of(connection), 4)
     assert vectors
     assert _items(vectors) == list(range(1, 10))
@@ -182,7 +228,9 @@ def test_a_large_room_takes_the_place_of_none_in_use(
     memory = reopen(settings=FEW)
     held_vectors._RECENT.clear()
     for name in "ab":
-        memory.user(name).add([said(f"boat {n} is red") for n in range(9)], session_id="s")
+        memory.user(name).add(
+            [said(f"boat {n} is red") for n in range(9)], session_id="s"
+        )
     expected = _found(memory.user("a"))
     size = next(iter(held_vectors._RECENT.values())).size
     monkeypatch.setattr(held_vectors, "ALL_BYTES", size + 1)
@@ -192,7 +240,8 @@ def test_a_large_room_takes_the_place_of_none_in_use(
     assert _sizes() == [size, 0]
     monkeypatch.setattr(held_vectors, "REFUSED_SECONDS", 0.0)
     monkeypatch.setattr(held_vectors, "SMALL_BYTES", size)
-    held_vectors._RECENT.popitem()  # a small one does, and so does any where no other is in use
+    # a small one does, and so does any where no other is in use
+    held_vectors._RECENT.popitem()
     _found(memory.user("b"))
     assert _sizes() == [0, size]
     monkeypatch.setattr(held_vectors, "SMALL_BYTES", 0)

@@ -26,7 +26,9 @@ def test_a_deleted_index_is_rebuilt_without_embedding(
     reopen: Reopen, troubled: TroubledEmbeddings
 ) -> None:
     memory = reopen(embeddings=troubled)
-    memory.user("u").add([said(f"text {n}", id=str(n)) for n in range(40)], session_id="s")
+    memory.user("u").add(
+        [said(f"text {n}", id=str(n)) for n in range(40)], session_id="s"
+    )
     room = folder(memory, "u")
     memory.close()
     (index,) = room.glob("chroma-*")
@@ -39,7 +41,9 @@ def test_a_deleted_index_is_rebuilt_without_embedding(
 
 def test_a_destroyed_index_degrades_and_rebuild_mends_it(reopen: Reopen) -> None:
     memory = reopen()
-    memory.user("u").add([said(f"text number {n}", id=str(n)) for n in range(40)], session_id="s")
+    memory.user("u").add(
+        [said(f"text number {n}", id=str(n)) for n in range(40)], session_id="s"
+    )
     room = folder(memory, "u")
     memory.close()
     for file in room.glob("chroma-*/**/*"):
@@ -57,12 +61,17 @@ def test_a_destroyed_index_degrades_and_rebuild_mends_it(reopen: Reopen) -> None
     assert user.recall("text number 7").report.status == "ok"
 
 
-def test_another_index_than_ours_is_said_and_the_vectors_stay_due(tmp_path: Path) -> None:
+def test_another_index_than_ours_is_said_and_the_vectors_stay_due(
+    tmp_path: Path,
+) -> None:
     limits = Settings(storage=StorageSettings(index_batch=1))
     with Memory(tmp_path / "m", embeddings="hash", settings=limits) as memory:
         user = memory.user("u")
         user.add(said("first"), session_id="s")
-        with memory._services.room("u") as room, room.database.write_transaction() as connection:
+        with (
+            memory._services.room("u") as room,
+            room.database.write_transaction() as connection,
+        ):
             set_meta(connection, "index", "http://another/")
         report = user.add(said("second", id="2"), session_id="s")
         assert any("another Chroma" in warning for warning in report.warnings)
@@ -87,7 +96,9 @@ def test_a_chroma_that_cannot_be_imported_degrades(
         user = memory.user("u")
         with monkeypatch.context() as patched:
             patched.setitem(sys.modules, "chromadb.errors", None)
-            report = user.add([said(f"text {n}", id=str(n)) for n in range(3)], session_id="s")
+            report = user.add(
+                [said(f"text {n}", id=str(n)) for n in range(3)], session_id="s"
+            )
         assert len(report.stored) == 3
         assert any("Chroma" in warning for warning in report.warnings)
         user.add(said("text 3", id="3"), session_id="s")
@@ -115,7 +126,9 @@ class _Server:
     def count(self) -> int:
         self.failures -= 1
         if self.failures >= 0:
-            raise InternalError("Error creating hnsw segment reader: Nothing found on disk")
+            raise InternalError(
+                "Error creating hnsw segment reader: Nothing found on disk"
+            )
         return 7
 
     def delete(self, ids: list[str]) -> None:
@@ -129,6 +142,10 @@ def test_a_read_is_repeated_while_a_server_writes_its_first_file() -> None:
 
 def test_a_server_that_keeps_failing_and_a_failing_write_are_reported() -> None:
     with pytest.raises(IndexUnavailableError, match="Nothing found on disk"):
-        VectorIndex("n", connect=lambda: cast(Any, _Server(failures=9))).count("messages")
+        VectorIndex("n", connect=lambda: cast(Any, _Server(failures=9))).count(
+            "messages"
+        )
     with pytest.raises(IndexUnavailableError, match="Nothing found on disk"):
-        VectorIndex("n", connect=lambda: cast(Any, _Server(failures=1))).delete("messages", [1])
+        VectorIndex("n", connect=lambda: cast(Any, _Server(failures=1))).delete(
+            "messages", [1]
+        )

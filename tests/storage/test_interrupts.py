@@ -35,7 +35,8 @@ def interrupted_at(place: int) -> Iterator[list[int]]:
 
     def trace(frame: FrameType, event: str, arg: object) -> Any:
         if frame.f_code.co_filename == threading.__file__:
-            return None  # between a lock and its release, where Python lets no signal in
+            # between a lock and its release, where Python lets no signal in
+            return None
         lines[0] += event == "line"
         if lines[0] == place:
             lines[0] += 1
@@ -62,14 +63,18 @@ def user(tmp_path: Path) -> Iterator[UserMemory]:
     with Memory(tmp_path / "m", embeddings="hash", settings=SETTINGS) as memory:
         yield memory.user("a")
     gc.enable()
-    others = [one for one in threading.enumerate() if one is not threading.current_thread()]
+    others = [
+        one for one in threading.enumerate() if one is not threading.current_thread()
+    ]
     for one in others:
         if not one.daemon:
             one.join(5)  # the process would wait for it without a limit
             assert not one.is_alive(), one
 
 
-def test_an_add_that_was_interrupted_anywhere_leaves_nothing_open(user: UserMemory) -> None:
+def test_an_add_that_was_interrupted_anywhere_leaves_nothing_open(
+    user: UserMemory,
+) -> None:
     def add(number: object) -> Any:
         return user.add(said(f"text {number}", id=f"{number}"), session_id="s").stored
 
@@ -86,7 +91,9 @@ def test_an_add_that_was_interrupted_anywhere_leaves_nothing_open(user: UserMemo
     assert user.erase().messages >= len(acknowledged)
 
 
-def test_what_an_interrupted_add_did_not_embed_is_done_at_the_closing(tmp_path: Path) -> None:
+def test_what_an_interrupted_add_did_not_embed_is_done_at_the_closing(
+    tmp_path: Path,
+) -> None:
     threads = list[threading.Thread]()
 
     class Interrupting(HashEmbeddings):
@@ -100,7 +107,9 @@ def test_what_an_interrupted_add_did_not_embed_is_done_at_the_closing(tmp_path: 
             return super().embed_documents(texts)
 
     # Chroma's approximate search misses some of many texts that differ by one word of two only.
-    talk = [said(f"text {n} {n * n} {n * 7919 % 100_003}", id=f"{n}") for n in range(300)]
+    talk = [
+        said(f"text {n} {n * n} {n * 7919 % 100_003}", id=f"{n}") for n in range(300)
+    ]
     with (
         Memory(tmp_path / "m", embeddings=Interrupting()) as memory,
         pytest.raises(KeyboardInterrupt),
@@ -112,9 +121,13 @@ def test_what_an_interrupted_add_did_not_embed_is_done_at_the_closing(tmp_path: 
         assert memory.user("a").doctor(sample=0).problems == []
 
 
-def test_a_store_that_was_interrupted_anywhere_leaves_nothing_open(tmp_path: Path) -> None:
+def test_a_store_that_was_interrupted_anywhere_leaves_nothing_open(
+    tmp_path: Path,
+) -> None:
     kept = list[BaseException]()
-    with ChromaStore(tmp_path / "m", embeddings=HashEmbeddings(), settings=SETTINGS) as store:
+    with ChromaStore(
+        tmp_path / "m", embeddings=HashEmbeddings(), settings=SETTINGS
+    ) as store:
         for place in places(lambda: store.put(("a",), "key", {"text": "first"}), 60):
             try:
                 with interrupted_at(place):
@@ -138,7 +151,9 @@ def test_interrupts_at_random_moments_of_everything(user: UserMemory) -> None:
             number += 1
             signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.001, 0.3))
             try:
-                report = user.add(said(f"text {number}", id=f"{number}"), session_id="s")
+                report = user.add(
+                    said(f"text {number}", id=f"{number}"), session_id="s"
+                )
                 acknowledged |= set(report.stored)
                 user.recall(f"text {number}")
                 user.forget(message="no such message")

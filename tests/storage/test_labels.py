@@ -20,7 +20,10 @@ JUNE = datetime(2025, 6, 5, 10, tzinfo=UTC)
 
 def of_records(memory: Memory, *ids: str) -> dict[str, list[Label]]:
     """The labels by record."""
-    with memory._services.room("ana") as room, room.database.read_transaction() as connection:
+    with (
+        memory._services.room("ana") as room,
+        room.database.read_transaction() as connection,
+    ):
         numbers = record_queries.numbers_of(connection, ids)
         found = superseded_labels.labels_of_records(connection, numbers.values())
     return {own_id: found[n] for own_id, n in numbers.items() if n in found}
@@ -28,13 +31,21 @@ def of_records(memory: Memory, *ids: str) -> dict[str, list[Label]]:
 
 def of_messages(memory: Memory, *ids: str) -> dict[str, list[Label]]:
     """The labels by message."""
-    with memory._services.room("ana") as room, room.database.read_transaction() as connection:
-        numbers = {i: row[0] for i, row in record_queries.message_numbers(connection, ids).items()}
+    with (
+        memory._services.room("ana") as room,
+        room.database.read_transaction() as connection,
+    ):
+        numbers = {
+            i: row[0]
+            for i, row in record_queries.message_numbers(connection, ids).items()
+        }
         found = superseded_labels.labels_of_messages(connection, numbers.values())
     return {own_id: found[n] for own_id, n in numbers.items() if n in found}
 
 
-def test_a_record_superseded_by_hand_has_a_successor_and_no_quote(memory: Memory) -> None:
+def test_a_record_superseded_by_hand_has_a_successor_and_no_quote(
+    memory: Memory,
+) -> None:
     live_in(memory.user("ana"), "Porto", "Berlin")
     assert of_records(memory, "r1", "r2") == {
         "r1": [
@@ -53,7 +64,9 @@ def test_a_record_superseded_by_hand_has_a_successor_and_no_quote(memory: Memory
 
 
 @pytest.mark.parametrize("relation", get_args(ChangeRelation))
-def test_a_change_is_told_in_the_words_that_made_it(memory: Memory, relation: Any) -> None:
+def test_a_change_is_told_in_the_words_that_made_it(
+    memory: Memory, relation: Any
+) -> None:
     ana = memory.user("ana")
     told(ana, "I own a bike.", "m1", "r1", "2025-01-05")
     ana.add([said("I sold the bike", id="m2", at=JUNE)], session_id="b")
@@ -63,15 +76,29 @@ def test_a_change_is_told_in_the_words_that_made_it(memory: Memory, relation: An
         assert not found
         return
     (label,) = found["r1"]
-    assert (label.relation, label.quote, label.message_id) == (relation, "sold the bike", "m2")
+    assert (label.relation, label.quote, label.message_id) == (
+        relation,
+        "sold the bike",
+        "m2",
+    )
     assert label.since == JUNE  # of a correction too, though it held at no time
     assert label.replaced_by is None
 
 
-def test_a_date_that_was_named_counts_before_that_of_the_message(memory: Memory) -> None:
+def test_a_date_that_was_named_counts_before_that_of_the_message(
+    memory: Memory,
+) -> None:
     told(memory.user("ana"), "I live in Porto.", "m1", "r1", "2025-01-05")
     told(memory.user("ana"), "I live in Berlin since May.", "m2", "r2", "2025-06-05")
-    changed(memory, "replaces", "r1", "m2", "in Berlin", by="r2", since=JUNE - timedelta(days=30))
+    changed(
+        memory,
+        "replaces",
+        "r1",
+        "m2",
+        "in Berlin",
+        by="r2",
+        since=JUNE - timedelta(days=30),
+    )
     (label,) = of_records(memory, "r1")["r1"]
     assert label.since == JUNE - timedelta(days=30)
     assert label.replaced_by == "I live in Berlin since May."
@@ -83,21 +110,29 @@ def test_a_chain_is_followed_to_what_holds_now(memory: Memory) -> None:
     last = f"r{len(HOMES)}"
     for (label,) in of_records(memory, "r1", "r4", "r7").values():
         assert (label.replaced_by, label.newest_id) == ("Ana lives in Graz.", last)
-    ana.add([said("I live nowhere any more", id="end", at="2025-12-01")], session_id="end")
+    ana.add(
+        [said("I live nowhere any more", id="end", at="2025-12-01")], session_id="end"
+    )
     changed(memory, "ended", last, "end", "nowhere any more")
     found = of_records(memory, "r1", last)
     assert (found["r1"][0].replaced_by, found["r1"][0].newest_id) == (None, last)
-    assert (found[last][0].relation, found[last][0].quote) == ("ended", "nowhere any more")
+    assert (found[last][0].relation, found[last][0].quote) == (
+        "ended",
+        "nowhere any more",
+    )
 
 
 def test_a_message_is_labelled_by_statement(memory: Memory) -> None:
     ana = memory.user("ana")
     ana.add(
-        [said("I live in Porto and have a dog, Rex.", id="m1", at="2025-01-01")], session_id="a"
+        [said("I live in Porto and have a dog, Rex.", id="m1", at="2025-01-01")],
+        session_id="a",
     )
     both = [("home", "Ana lives in Porto."), ("dog", "Ana has a dog, Rex.")]
     for own_id, text in both:
-        ana.add_records({"record_id": own_id, "text": text, "source_message_ids": ["m1"]})
+        ana.add_records(
+            {"record_id": own_id, "text": text, "source_message_ids": ["m1"]}
+        )
     told(ana, "Ana lives in Berlin.", "m2", "new", "2025-06-05", supersedes=["home"])
     (label,) = of_messages(memory, "m1")["m1"]
     assert (label.statement, label.partial) == ("Ana lives in Porto.", True)
@@ -105,21 +140,35 @@ def test_a_message_is_labelled_by_statement(memory: Memory) -> None:
     ana.add([said("Rex has died", id="m3", at="2025-07-05")], session_id="c")
     changed(memory, "ended", "dog", "m3", "Rex has died")
     fallen = of_messages(memory, "m1")["m1"]
-    assert [(one.record_id, one.partial) for one in fallen] == [("home", False), ("dog", False)]
+    assert [(one.record_id, one.partial) for one in fallen] == [
+        ("home", False),
+        ("dog", False),
+    ]
     assert ana.get_conversation("m1")[0].outdated
 
 
-def test_a_message_that_only_supports_a_record_is_never_labelled_as_a_whole(memory: Memory) -> None:
+def test_a_message_that_only_supports_a_record_is_never_labelled_as_a_whole(
+    memory: Memory,
+) -> None:
     live_in(memory.user("ana"), "Porto", "Berlin")
     memory.user("ana").add(
-        [said("Yes, still in Porto. Ham is off!", id="s", at="2025-01-20")], session_id="c"
+        [said("Yes, still in Porto. Ham is off!", id="s", at="2025-01-20")],
+        session_id="c",
     )
-    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
+    with (
+        memory._services.room("ana") as room,
+        room.database.write_transaction() as connection,
+    ):
         (n,) = record_queries.numbers_of(connection, ["r1"]).values()
-        (message,) = (row[0] for row in record_queries.message_numbers(connection, ["s"]).values())
+        (message,) = (
+            row[0] for row in record_queries.message_numbers(connection, ["s"]).values()
+        )
         record_writes.add_sources(connection, n, [message], supporting=True)
     found = of_messages(memory, "s", "m1")
-    assert {own_id: one.partial for own_id, (one,) in found.items()} == {"s": True, "m1": False}
+    assert {own_id: one.partial for own_id, (one,) in found.items()} == {
+        "s": True,
+        "m1": False,
+    }
 
 
 def test_what_was_taken_back_labels_nothing(memory: Memory) -> None:
@@ -140,7 +189,9 @@ def test_an_undone_change_labels_nothing(memory: Memory) -> None:
     assert not of_messages(memory, "m1")
 
 
-def test_a_quote_goes_with_its_message_and_the_label_with_the_quote(memory: Memory) -> None:
+def test_a_quote_goes_with_its_message_and_the_label_with_the_quote(
+    memory: Memory,
+) -> None:
     ana = memory.user("ana")
     told(ana, "I own a bike.", "m1", "r1", "2025-01-05")
     ana.add([said("I sold the bike", id="m2", at=JUNE)], session_id="b")
@@ -152,7 +203,11 @@ def test_a_quote_goes_with_its_message_and_the_label_with_the_quote(memory: Memo
 def test_what_ended_at_a_date_is_dated_by_it(memory: Memory) -> None:
     ana = memory.user("ana")
     live_in(ana, "Porto")
-    past = {"text": "Ana has a fern.", "record_id": "fern", "source_message_ids": ["m1"]}
+    past = {
+        "text": "Ana has a fern.",
+        "record_id": "fern",
+        "source_message_ids": ["m1"],
+    }
     ana.add_records({**past, "valid_to": "2025-02-01"})
     (label,) = of_records(memory, "fern")["fern"]
     assert (label.relation, label.since) == ("ended", datetime(2025, 2, 1, tzinfo=UTC))
@@ -162,7 +217,15 @@ def test_what_is_to_come_does_not_hold_yet(memory: Memory) -> None:
     ana = memory.user("ana")
     live_in(ana, "Porto")
     later = datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
-    told(ana, "Moving to Berlin!", "m2", "r2", "2025-03-01", valid_from=later, supersedes=["r1"])
+    told(
+        ana,
+        "Moving to Berlin!",
+        "m2",
+        "r2",
+        "2025-03-01",
+        valid_from=later,
+        supersedes=["r1"],
+    )
     (label,) = of_records(memory, "r1", "r2")["r2"]
     assert (label.relation, label.since) == (None, later)
     assert list(of_messages(memory, "m1", "m2")) == ["m2"]
@@ -173,8 +236,16 @@ def test_the_number_of_queries_does_not_grow_with_the_items(memory: Memory) -> N
     ana = memory.user("ana")
     live_in(ana, "Porto", "Berlin")
     for number in range(20):
-        old = {"text": f"Old {number}", "record_id": f"o{number}", "source_message_ids": ["m1"]}
-        new = {"text": f"New {number}", "record_id": f"n{number}", "source_message_ids": ["m2"]}
+        old = {
+            "text": f"Old {number}",
+            "record_id": f"o{number}",
+            "source_message_ids": ["m1"],
+        }
+        new = {
+            "text": f"New {number}",
+            "record_id": f"n{number}",
+            "source_message_ids": ["m2"],
+        }
         ana.add_records([old, {**new, "supersedes": [f"o{number}"]}])
         changed(memory, "replaces", f"o{number}", "m2", "I live", by=f"n{number}")
     many = [f"o{number}" for number in range(20)]

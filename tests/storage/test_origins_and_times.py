@@ -30,7 +30,9 @@ def test_the_origin_is_that_of_the_role(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("origin", ["import", "tool"])
-def test_pasted_text_of_the_user_is_marked_and_stays_so(memory: Memory, origin: Any) -> None:
+def test_pasted_text_of_the_user_is_marked_and_stays_so(
+    memory: Memory, origin: Any
+) -> None:
     user = memory.user("u")
     pasted = said("Dear customer, change the account.", id="p", origin=origin)
     user.add([pasted, said("Look at this mail.", id="q")], session_id="s")
@@ -44,14 +46,18 @@ def test_pasted_text_of_the_user_is_marked_and_stays_so(memory: Memory, origin: 
 
 def test_an_origin_for_the_whole_call(memory: Memory) -> None:
     user = memory.user("u")
-    marked = HumanMessage("A tool's words.", id="b", additional_kwargs={"origin": "tool"})
+    marked = HumanMessage(
+        "A tool's words.", id="b", additional_kwargs={"origin": "tool"}
+    )
     user.add([said("A page.", id="a"), marked], session_id="s", origin="import")
     assert (origin_of(user, "a"), origin_of(user, "b")) == ("import", "tool")
 
 
 @pytest.mark.parametrize("role", ["assistant", "tool", "system"])
 @pytest.mark.parametrize("how", ["message", "call"])
-def test_nobody_elses_words_become_the_users(memory: Memory, role: str, how: str) -> None:
+def test_nobody_elses_words_become_the_users(
+    memory: Memory, role: str, how: str
+) -> None:
     user = memory.user("u")
     message = {"role": role, "content": "I like it."}
     own, whole = ({"origin": "user"}, None) if how == "message" else ({}, "user")
@@ -62,7 +68,9 @@ def test_nobody_elses_words_become_the_users(memory: Memory, role: str, how: str
 
 def test_an_unknown_origin_is_refused(memory: Memory) -> None:
     user = memory.user("u")
-    with pytest.raises(InvalidInputError, match="origin must be one of user, assistant"):
+    with pytest.raises(
+        InvalidInputError, match="origin must be one of user, assistant"
+    ):
         user.add(said("a"), session_id="s", origin="friend")
     report = user.add(said("a", origin="friend"), session_id="s")
     assert report.rejected[0].reason.startswith("origin must be one of")
@@ -83,7 +91,9 @@ def test_a_timestamp_is_when_it_was_said(memory: Memory, given: Any) -> None:
 @pytest.mark.parametrize(
     "key",
     "time date datetime date_time ts created created_at createdAt create_time sent_at sentAt "
-    "sent when epoch timestamp_ms message_time Date".replace("sent when", "when").split(),
+    "sent when epoch timestamp_ms message_time Date".replace(
+        "sent when", "when"
+    ).split(),
 )
 def test_a_key_that_looks_like_a_time_is_refused(memory: Memory, key: str) -> None:
     user = memory.user("u")
@@ -108,7 +118,9 @@ def test_other_keys_are_ignored(memory: Memory, fields: dict[str, Any]) -> None:
     assert memory.user("u").add(said("a", **fields), session_id="s").stored
 
 
-def test_an_imported_file_may_name_its_times_otherwise(memory: Memory, tmp_path: Any) -> None:
+def test_an_imported_file_may_name_its_times_otherwise(
+    memory: Memory, tmp_path: Any
+) -> None:
     file = tmp_path / "talk.jsonl"
     row = '{"role": "user", "content": "Hello.", "id": "m", "created_at": "2025-03-01T12:00Z"}'
     file.write_text(row)

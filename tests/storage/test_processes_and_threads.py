@@ -25,13 +25,21 @@ from langmem_graph.memory import Memory
 from tests.conftest import said
 
 Reopen = Callable[..., Memory]
-PRAGMAS = {"synchronous": 2, "secure_delete": 1, "foreign_keys": 1, "journal_mode": "wal"}
+PRAGMAS = {
+    "synchronous": 2,
+    "secure_delete": 1,
+    "foreign_keys": 1,
+    "journal_mode": "wal",
+}
 _OPEN = "from langmem_graph import Memory; import sys; Memory(sys.argv[1], embeddings='hash')"
 
 
 def test_a_second_process_is_refused_and_told_of_the_server(memory: Memory) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _OPEN, str(memory.path)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", _OPEN, str(memory.path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode != 0
     assert "MemoryLockedError" in done.stderr
@@ -54,7 +62,10 @@ def test_another_process_may_look_while_this_one_writes(memory: Memory) -> None:
         "print(hits[0].message_id, 'chromadb' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(memory.path)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, str(memory.path)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.split() == ["1", "False"]
 
@@ -95,7 +106,9 @@ def test_use_after_fork_is_refused_and_the_parent_goes_on(memory: Memory) -> Non
     assert memory.user("u").search_conversation("hello")[0].message_id == "1"
 
 
-def test_a_commit_is_written_through_and_what_is_deleted_is_overwritten(memory: Memory) -> None:
+def test_a_commit_is_written_through_and_what_is_deleted_is_overwritten(
+    memory: Memory,
+) -> None:
     """No test can cut the power, so SQLite is asked what it would do."""
     with (
         memory._services.room("u", create=True) as room,
@@ -120,7 +133,9 @@ def test_a_model_that_cannot_answer_in_a_schema_is_refused(tmp_path: Path) -> No
         lambda: Memory(tmp_path / "m", embeddings="hash", model=words),
         lambda: create_goal_graph(lambda query, k: [], model=words),
     ):
-        with pytest.raises(ChatModelError, match=r"FakeListChatModel.*with_structured_output"):
+        with pytest.raises(
+            ChatModelError, match=r"FakeListChatModel.*with_structured_output"
+        ):
             make()
     Memory(tmp_path / "m", embeddings="hash").close()
 
@@ -159,13 +174,18 @@ for n in range(100_000):
         *(pytest.param(n, marks=pytest.mark.stress) for n in (1, 23)),
     ],
 )
-def test_sigkill_while_adding_loses_nothing_acknowledged(tmp_path: Path, acknowledged: int) -> None:
+def test_sigkill_while_adding_loses_nothing_acknowledged(
+    tmp_path: Path, acknowledged: int
+) -> None:
     path = tmp_path / "memory"
     writer = subprocess.Popen(
         [sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, text=True
     )
     assert writer.stdout is not None
-    promised = [line.split() for line, _ in zip(writer.stdout, range(acknowledged), strict=False)]
+    promised = [
+        line.split()
+        for line, _ in zip(writer.stdout, range(acknowledged), strict=False)
+    ]
     writer.send_signal(signal.SIGKILL)
     promised += [line.split() for line in writer.stdout if line.endswith("\n")]
     writer.wait()
@@ -175,11 +195,18 @@ def test_sigkill_while_adding_loses_nothing_acknowledged(tmp_path: Path, acknowl
         user = memory.user("u")
         assert [message.id for message in user.get_conversation(ids)] == ids
         health = user.doctor(sample=0)
-        assert (health.problems, health.waiting_to_embed, health.waiting_to_index) == ([], 0, 0)
+        assert (health.problems, health.waiting_to_embed, health.waiting_to_index) == (
+            [],
+            0,
+            0,
+        )
         assert health.indexed == health.vectors == health.messages >= len(ids)
-        assert health.messages % 3 == 0  # a call's messages are stored together or not at all
+        # a call's messages are stored together or not at all
+        assert health.messages % 3 == 0
         last = user.get_conversation(ids[-1])[0]
-        assert last.id in {hit.message_id for hit in user.search_conversation(last.text, k=10)}
+        assert last.id in {
+            hit.message_id for hit in user.search_conversation(last.text, k=10)
+        }
 
 
 def test_threads_of_two_users_write_and_read_at_once(memory: Memory) -> None:
@@ -190,14 +217,19 @@ def test_threads_of_two_users_write_and_read_at_once(memory: Memory) -> None:
             user = memory.user(user_id)
             for n in range(12):
                 user.add(
-                    said(f"{user_id} says {n} in {thread}", id=f"{thread}.{n}"), session_id=thread
+                    said(f"{user_id} says {n} in {thread}", id=f"{thread}.{n}"),
+                    session_id=thread,
                 )
                 hits = user.search_conversation(f"says {n}", k=50)
                 assert all(hit.text.startswith(user_id) for hit in hits)
         except BaseException as problem:  # noqa: BLE001  # reported by the assert below
             problems.append(problem)
 
-    threads = [threading.Thread(target=work, args=(u, t)) for u in ("ann", "bob") for t in range(4)]
+    threads = [
+        threading.Thread(target=work, args=(u, t))
+        for u in ("ann", "bob")
+        for t in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

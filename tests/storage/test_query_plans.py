@@ -19,7 +19,9 @@ def _plans() -> Iterator[list[str]]:
     """SQLite's plan of each query that is asked inside."""
     seen: list[str] = []
 
-    def explain(_connection: Any, cursor: Any, statement: str, values: Any, *_: Any) -> None:
+    def explain(
+        _connection: Any, cursor: Any, statement: str, values: Any, *_: Any
+    ) -> None:
         if statement.lstrip().upper().startswith("SELECT"):
             asked = cursor.connection.cursor()
             asked.execute(f"EXPLAIN QUERY PLAN {statement}", values)
@@ -33,8 +35,12 @@ def _plans() -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("where", [None, {"project": "atlas"}])
-def test_a_search_reads_no_table_whole(tmp_path: Path, where: dict[str, Any] | None) -> None:
-    with Memory(tmp_path / "m", embeddings="hash", settings=filtered.SETTINGS) as memory:
+def test_a_search_reads_no_table_whole(
+    tmp_path: Path, where: dict[str, Any] | None
+) -> None:
+    with Memory(
+        tmp_path / "m", embeddings="hash", settings=filtered.SETTINGS
+    ) as memory:
         user = memory.user("ana")
         filtered.fill(user, 400)
         user.recall("the budget of bees", where=where)
@@ -42,8 +48,17 @@ def test_a_search_reads_no_table_whole(tmp_path: Path, where: dict[str, Any] | N
             assert user.search_conversation("the budget of bees", where=where)
             assert user.recall("the budget of bees", where=where).context
     assert any("SEARCH messages" in plan for plan in plans)
-    tables = "messages", "vectors", "record_sources", "message_values", "history", "links"
-    scans = [plan for plan in plans if plan.startswith(tuple(f"SCAN {t}" for t in tables))]
+    tables = (
+        "messages",
+        "vectors",
+        "record_sources",
+        "message_values",
+        "history",
+        "links",
+    )
+    scans = [
+        plan for plan in plans if plan.startswith(tuple(f"SCAN {t}" for t in tables))
+    ]
     assert not [plan for plan in scans if "LIMIT" not in plan]
 
 
@@ -53,5 +68,13 @@ def test_numbers_are_looked_up_in_the_index(tmp_path: Path) -> None:
     selected = sa.select(messages.c.n).where(messages.c.role == "user")
     with engine.connect() as connection, _plans() as plans:
         for numbers in ([3, 5], selected):
-            connection.execute(sa.select(messages.c.text).where(one_of(messages.c.n, numbers)))
-    assert sum(plan.startswith("SEARCH messages USING INTEGER PRIMARY KEY") for plan in plans) == 2
+            connection.execute(
+                sa.select(messages.c.text).where(one_of(messages.c.n, numbers))
+            )
+    assert (
+        sum(
+            plan.startswith("SEARCH messages USING INTEGER PRIMARY KEY")
+            for plan in plans
+        )
+        == 2
+    )

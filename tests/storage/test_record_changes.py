@@ -67,14 +67,19 @@ def test_forgetting_a_message_that_only_confirmed_leaves_the_record(talk: Talk) 
     assert [entry.op for entry in talk.user.history("porto")] == ["create"]
     talk.user.forget(message="m2")
     (porto,) = talk.user.get_records("porto")
-    assert (porto.message_ids, porto.supporting_ids, porto.status) == (["m0"], [], "active")
+    assert (porto.message_ids, porto.supporting_ids, porto.status) == (
+        ["m0"],
+        [],
+        "active",
+    )
     assert "words of m3" not in words_in_the_ledger(talk)
 
 
 def test_forgetting_a_message_that_carries_takes_the_record(talk: Talk) -> None:
     again(talk, "m2")
     report = talk.user.forget(message="m0")
-    assert (report.records, report.read_again) == (1, 1)  # the supporting message is read again
+    # the supporting message is read again
+    assert (report.records, report.read_again) == (1, 1)
     assert talk.user.get_records("porto") == []
 
 
@@ -88,7 +93,9 @@ def test_supporting_sources_survive_an_export(talk: Talk) -> None:
     rows = talk.user.export_records(history=True)
     assert other.add_records(rows).warnings == []
     for row, again_row in zip(rows, other.export_records(history=True), strict=True):
-        assert again_row == {name: value for name, value in row.items() if name != "made_by"}
+        assert again_row == {
+            name: value for name, value in row.items() if name != "made_by"
+        }
     assert other.add_records(rows).stored == []
     assert [one.quote for one in other.changes("porto")] == ["the words of m1"]
     assert other.forget(message="m3").records == 0
@@ -104,7 +111,11 @@ def test_supporting_ids_that_cannot_be(talk: Talk, supporting: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "field", [{"data": {"F": {"x": float("nan")}}}, {"subject": "é" * 900, "attribute": "é" * 101}]
+    "field",
+    [
+        {"data": {"F": {"x": float("nan")}}},
+        {"subject": "é" * 900, "attribute": "é" * 101},
+    ],
 )
 def test_what_a_database_does_not_take_is_rejected_and_spares_the_others(
     talk: Talk, field: dict[str, Any]
@@ -197,7 +208,11 @@ def test_what_was_changed_later_stays_changed(talk: Talk) -> None:
     assert (draft.confirmation, draft.status) == ("draft", "superseded")
     talk.user.forget(message="m2")
     (draft,) = talk.user.get_records("draft")
-    assert (draft.confirmation, draft.status, draft.valid_to) == ("draft", "active", None)
+    assert (draft.confirmation, draft.status, draft.valid_to) == (
+        "draft",
+        "active",
+        None,
+    )
 
 
 def test_a_draft_that_two_messages_settle_stays_settled_without_one(talk: Talk) -> None:
@@ -218,7 +233,10 @@ def test_days_that_are_left_out_are_given_back_one_by_one(talk: Talk) -> None:
     talk.change("choir", "skips_once", "m1", since="2025-02-11", values={"event": one})
     talk.change("choir", "skips_once", "m2", since="2025-02-18", values={"event": both})
     talk.user.forget(message="m1")
-    assert talk.user.get_records("choir")[0].event_time == {**event, "skipped": ["2025-02-18"]}
+    assert talk.user.get_records("choir")[0].event_time == {
+        **event,
+        "skipped": ["2025-02-18"],
+    }
     talk.user.forget(message="m2")
     assert talk.user.get_records("choir")[0].event_time == event
 
@@ -233,7 +251,9 @@ def test_what_was_undone_is_forgotten_without_an_effect(talk: Talk) -> None:
     assert [entry.op for entry in talk.user.history("porto")] == ["create"]
 
 
-def test_what_was_undone_stays_undone_where_a_record_beside_it_is_forgotten(talk: Talk) -> None:
+def test_what_was_undone_stays_undone_where_a_record_beside_it_is_forgotten(
+    talk: Talk,
+) -> None:
     talk.record("car", "m2")
     for name in ("porto", "car"):
         talk.change(name, "ended", "m1")
@@ -319,7 +339,9 @@ def test_undoing_a_record_marks_what_made_the_change(talk: Talk) -> None:
     assert talk.user.undo(record="porto")[0].status == "discarded"
 
 
-def test_undoing_a_record_takes_back_what_it_replaced_in_a_change_of_its_own(talk: Talk) -> None:
+def test_undoing_a_record_takes_back_what_it_replaced_in_a_change_of_its_own(
+    talk: Talk,
+) -> None:
     talk.record("leeds", "m2")
     talk.change("porto", "replaces", "m1", by="leeds")
     assert {one.record_id for one in talk.user.undo("leeds")} == {"porto", "leeds"}
@@ -351,7 +373,11 @@ def test_undoing_one_message_of_an_import_leaves_the_other_records(talk: Talk) -
     ]
     talk.user.add_records([*rows, {**rows[0], "text": "More.", "record_id": "r3",
                                    "supersedes": ["porto"]}])  # fmt: skip
-    assert {one.record_id for one in talk.user.undo(message="m1")} == {"r1", "r3", "porto"}
+    assert {one.record_id for one in talk.user.undo(message="m1")} == {
+        "r1",
+        "r3",
+        "porto",
+    }
     assert talk.holding() == ["porto", "r2"]
     assert [one.record_id for one in talk.user.undo("r2")] == ["r2"]
 
@@ -374,14 +400,29 @@ def test_what_cannot_be_undone(talk: Talk, named: dict[str, str], error: str) ->
 
 
 def test_a_correction_holds_from_the_beginning(talk: Talk) -> None:
-    about = {"subject": "Ann", "attribute": "dentist", "project": "teeth", "kind": "event"}
+    about = {
+        "subject": "Ann",
+        "attribute": "dentist",
+        "project": "teeth",
+        "kind": "event",
+    }
     event = {"start": "2099-05-06T09:00"}
-    talk.record("dentist", "m1", facet="schedule", event_time=event, priority=70, **about)
+    talk.record(
+        "dentist", "m1", facet="schedule", event_time=event, priority=70, **about
+    )
     moved_to = {"start": "2099-05-07T09:00"}
     text = "Ann's record with the dentist is on 7 May."
     right = talk.user.correct("dentist", text, event_time=moved_to)
     (wrong,) = talk.user.get_records("dentist")
-    same = {"kind", "facet", "subject", "attribute", "project", "priority", "valid_from"}
+    same = {
+        "kind",
+        "facet",
+        "subject",
+        "attribute",
+        "project",
+        "priority",
+        "valid_from",
+    }
     assert right.model_dump(include=same) == wrong.model_dump(include=same)
     assert right.event_time == moved_to
     assert (right.made_by, right.supersedes) == ("user", ["dentist"])
@@ -398,7 +439,9 @@ def test_a_correction_holds_from_the_beginning(talk: Talk) -> None:
 
 
 def test_a_correction_keeps_the_time_that_it_does_not_give(talk: Talk) -> None:
-    talk.record("choir", "m1", facet="schedule", event_time={"start": "2099-05-06T09:00"})
+    talk.record(
+        "choir", "m1", facet="schedule", event_time={"start": "2099-05-06T09:00"}
+    )
     right = talk.user.correct("choir", "The record choir is in the new hall.")
     assert right.event_time == {"start": "2099-05-06T09:00"}
 
@@ -439,7 +482,11 @@ def test_changes_and_history_show_why(talk: Talk) -> None:
     talk.record("flat", "m2")
     talk.change("leeds", "details", "m2", by="flat", agreed="m3")
     (told,) = talk.user.changes("porto")
-    assert (told.relation, told.message_id, told.quote) == ("replaces", "m1", "the words of m1")
+    assert (told.relation, told.message_id, told.quote) == (
+        "replaces",
+        "m1",
+        "the words of m1",
+    )
     assert (told.by_record_id, told.by_text, told.made_by) == (
         "leeds",
         "The record leeds.",
@@ -448,7 +495,8 @@ def test_changes_and_history_show_why(talk: Talk) -> None:
     (detail,) = talk.user.changes("leeds")
     assert (detail.agreed_message_id, detail.agreed_quote) == ("m3", "the words of m3")
     told_of = [
-        (one.record_id, one.op, one.relation, one.quote) for one in talk.user.history("porto")
+        (one.record_id, one.op, one.relation, one.quote)
+        for one in talk.user.history("porto")
     ]
     assert ("porto", "supersede", "replaces", "the words of m1") in told_of
     assert ("porto", "create", None, None) in told_of
@@ -464,8 +512,14 @@ def test_changes_and_history_show_why(talk: Talk) -> None:
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        ("UPDATE record_sources SET supporting = 1", "1 records have no message that carries them"),
-        ("UPDATE record_changes SET message = 99", "1 rows of record_changes refer to rows that"),
+        (
+            "UPDATE record_sources SET supporting = 1",
+            "1 records have no message that carries them",
+        ),
+        (
+            "UPDATE record_changes SET message = 99",
+            "1 rows of record_changes refer to rows that",
+        ),
     ],
 )
 def test_doctor_compares_the_tables(talk: Talk, damage: str, problem: str) -> None:

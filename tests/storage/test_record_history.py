@@ -12,16 +12,27 @@ from tests.conftest import said
 
 def chain(user: Any, length: int, **last: Any) -> None:
     """r0 ← r1 ← r2 …, each superseding the one before."""
-    user.add([said(f"home {n}", id=str(n), at="2025-01-01") for n in range(length)], session_id="s")
+    user.add(
+        [said(f"home {n}", id=str(n), at="2025-01-01") for n in range(length)],
+        session_id="s",
+    )
     for n in range(length):
-        row = {"text": f"Lives at {n}.", "source_message_ids": [str(n)], "record_id": f"r{n}"}
-        row |= {"supersedes": [f"r{n - 1}"] if n else []} | (last if n == length - 1 else {})
+        row = {
+            "text": f"Lives at {n}.",
+            "source_message_ids": [str(n)],
+            "record_id": f"r{n}",
+        }
+        row |= {"supersedes": [f"r{n - 1}"] if n else []} | (
+            last if n == length - 1 else {}
+        )
         assert user.add_records(row).stored == [f"r{n}"]
 
 
 def true(user: Any) -> list[str]:
     exported = [row["record_id"] for row in user.export_records()]
-    found = [hit.record_id for hit in user.search_records("lives", k=9) if not hit.labels]
+    found = [
+        hit.record_id for hit in user.search_records("lives", k=9) if not hit.labels
+    ]
     assert sorted(found) == sorted(exported)
     return exported
 
@@ -64,7 +75,10 @@ def test_a_record_is_not_true_before_its_time(memory: Memory) -> None:
     (now,) = user.search_records("lives", as_of=in_days(0))
     (then,) = user.search_records("lives", as_of=in_days(31))
     assert (now.record_id, then.record_id) == ("r0", "r1")
-    assert [row["record_id"] for row in user.export_records(history=True)] == ["r0", "r1"]
+    assert [row["record_id"] for row in user.export_records(history=True)] == [
+        "r0",
+        "r1",
+    ]
     user.forget(record="r1")
     assert true(user) == ["r0"]
     assert user.get_records("r0")[0].status == "active"
@@ -98,5 +112,7 @@ def test_what_took_the_place_twice_is_settled_once(memory: Memory) -> None:
 def test_a_clock_that_is_ahead_hides_nothing(memory: Memory) -> None:
     user = memory.user("u")
     user.add(said("I live in Porto", id="m", at=in_days(0.01)), session_id="s")
-    user.add_records({"text": "Lives in Porto.", "source_message_ids": ["m"], "record_id": "r"})
+    user.add_records(
+        {"text": "Lives in Porto.", "source_message_ids": ["m"], "record_id": "r"}
+    )
     assert true(user) == ["r"]

@@ -28,7 +28,9 @@ def hidden(text: str) -> str:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory(tmp_path / "m", embeddings="hash", model=steady_model(), redact=hidden) as opened:
+    with Memory(
+        tmp_path / "m", embeddings="hash", model=steady_model(), redact=hidden
+    ) as opened:
         yield opened
 
 
@@ -49,7 +51,11 @@ def test_a_secret_is_in_no_file_prompt_or_log(
     ana.remember(f"The other card is {SECRET}.")
     told: Any = {"origin": "assistant", "quote": f"card is {SECRET}", "session_id": "s"}
     ana.remember(f"Noted by an agent: {SECRET}.", **told)
-    row = {"text": f"Card {SECRET}.", "source_message_ids": ["m1"], "entities": [SECRET]}
+    row = {
+        "text": f"Card {SECRET}.",
+        "source_message_ids": ["m1"],
+        "entities": [SECRET],
+    }
     (record_id,) = ana.add_records(row).stored
     ana.correct(record_id, f"Not {SECRET}.")
     elsewhere = ana.get_records(record_id)[0].model_dump() | {"text": f"Once {SECRET}."}
@@ -57,7 +63,9 @@ def test_a_secret_is_in_no_file_prompt_or_log(
     ana.flush()
     texts = [message["content"] for message in ana.export()]
     assert "My card is [hidden]." in texts
-    assert SECRET not in json.dumps([ana.export(), ana.export_records(history=True)], default=str)
+    assert SECRET not in json.dumps(
+        [ana.export(), ana.export_records(history=True)], default=str
+    )
     memory.close()
     assert memory.path is not None
     assert hits(memory.path, [SECRET]) == []
@@ -66,7 +74,9 @@ def test_a_secret_is_in_no_file_prompt_or_log(
 
 def test_what_cannot_be_redacted_is_rejected_without_its_words(memory: Memory) -> None:
     ana = memory.user("ana")
-    report = ana.add([said("fail 4711"), said("nothing but this"), said("fine")], session_id="s")
+    report = ana.add(
+        [said("fail 4711"), said("nothing but this"), said("fine")], session_id="s"
+    )
     assert len(report.stored) == 1
     reasons = [one.reason for one in report.rejected]
     assert reasons[0] == "redact failed: ValueError; nothing is stored"

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 
 from langmem_graph.graphs.nodes import create_write_node
 from langmem_graph.memory import Memory
@@ -22,7 +28,9 @@ def call(name: str) -> AIMessage:
     return AIMessage("", tool_calls=[{"name": "book", "args": {}, "id": name}])
 
 
-def write(memory: Memory, messages: list[BaseMessage], thread: str = "t", user: str = "ana") -> Any:
+def write(
+    memory: Memory, messages: list[BaseMessage], thread: str = "t", user: str = "ana"
+) -> Any:
     """One run of the write node; the messages are copies, as they are when a state is read."""
     copies = [message.model_copy() for message in messages]
     return create_write_node(memory).invoke({"messages": copies}, config(user, thread))
@@ -36,7 +44,9 @@ def sessions(memory: Memory) -> dict[str, int]:
     return {one.session_id: one.messages for one in memory.user("ana").sessions()}
 
 
-def test_a_question_whose_first_step_is_a_tool_call_is_stored_once(memory: Memory) -> None:
+def test_a_question_whose_first_step_is_a_tool_call_is_stored_once(
+    memory: Memory,
+) -> None:
     """No message has an id, neither in the state nor from the model."""
     turn = [HumanMessage("Book."), call("c1"), ToolMessage("done", tool_call_id="c1")]
     turn.append(AIMessage("It is booked."))
@@ -82,9 +92,12 @@ def test_a_growing_state_in_which_only_the_users_messages_have_no_id(
         for _ in range(1 + twice):
             write(shared, state, user=user)
     assert [row["role"] for row in shared.user(user).export()] == [
-        {"human": "user", "ai": "assistant"}.get(message.type, message.type) for message in state
+        {"human": "user", "ai": "assistant"}.get(message.type, message.type)
+        for message in state
     ]
-    assert [text for text in kept(shared, user) if text in ("yes", "no")] == [t for t, *_ in turns]
+    assert [text for text in kept(shared, user) if text in ("yes", "no")] == [
+        t for t, *_ in turns
+    ]
 
 
 @pytest.mark.parametrize("sent", ["new turns", "everything"])
@@ -99,29 +112,47 @@ def test_a_system_prompt_with_a_fixed_id_says_nothing_of_the_others(
     assert kept(memory) == ["Be brief.", *["yes", "ok"] * 3]
 
 
-def test_an_answer_without_an_id_is_known_by_the_named_message_before_it(memory: Memory) -> None:
+def test_an_answer_without_an_id_is_known_by_the_named_message_before_it(
+    memory: Memory,
+) -> None:
     turn = [HumanMessage("Book.", id="u1"), AIMessage("It is booked.")]
     write(memory, turn)
     write(memory, [*turn, HumanMessage("And a taxi?", id="u2")])
     assert kept(memory) == ["Book.", "It is booked.", "And a taxi?"]
 
 
-def test_a_question_that_failed_is_known_again_by_two_messages_before_it(memory: Memory) -> None:
-    turn: list[BaseMessage] = [HumanMessage("Hello."), AIMessage("Hi."), HumanMessage("Book.")]
+def test_a_question_that_failed_is_known_again_by_two_messages_before_it(
+    memory: Memory,
+) -> None:
+    turn: list[BaseMessage] = [
+        HumanMessage("Hello."),
+        AIMessage("Hi."),
+        HumanMessage("Book."),
+    ]
     for _ in range(2):
         write(memory, turn)
     assert kept(memory) == ["Hello.", "Hi.", "Book."]
 
 
-def test_answers_that_all_have_the_same_id_cost_no_word_of_the_user(memory: Memory) -> None:
+def test_answers_that_all_have_the_same_id_cost_no_word_of_the_user(
+    memory: Memory,
+) -> None:
     for text in ("yes", "no", "perhaps"):
         write(memory, [HumanMessage(text), AIMessage(f"{text}?", id="answer")])
-    assert [text for text in kept(memory) if "?" not in text] == ["yes", "no", "perhaps"]
+    assert [text for text in kept(memory) if "?" not in text] == [
+        "yes",
+        "no",
+        "perhaps",
+    ]
 
 
 def test_an_id_of_its_own_makes_equal_words_another_message(memory: Memory) -> None:
     """As where two branches answer the same, and one of them is stored before they meet."""
-    question, left, right = HumanMessage("Well?"), AIMessage("ok", id="l"), AIMessage("ok", id="r")
+    question, left, right = (
+        HumanMessage("Well?"),
+        AIMessage("ok", id="l"),
+        AIMessage("ok", id="r"),
+    )
     write(memory, [question, left])
     write(memory, [question, right, left])
     assert kept(memory) == ["Well?", "ok", "ok"]
@@ -135,7 +166,9 @@ PASTED = [
 ]
 
 
-def test_a_thread_that_begins_with_the_end_of_another_keeps_its_own(memory: Memory) -> None:
+def test_a_thread_that_begins_with_the_end_of_another_keeps_its_own(
+    memory: Memory,
+) -> None:
     memory.user("ana").add([said("Hello."), *END], session_id="t1")
     write(memory, PASTED, thread="t2")
     write(memory, [*PASTED, AIMessage("Done.")], thread="t2")
@@ -144,7 +177,9 @@ def test_a_thread_that_begins_with_the_end_of_another_keeps_its_own(memory: Memo
     assert kept(memory) == [*(message.text for message in PASTED), "Done."]
 
 
-def test_a_thread_that_begins_with_all_of_another_goes_on_with_it(memory: Memory) -> None:
+def test_a_thread_that_begins_with_all_of_another_goes_on_with_it(
+    memory: Memory,
+) -> None:
     """As it is with clients that get a new thread for every run: one conversation, one session."""
     memory.user("ana").add(END, session_id="t1")
     write(memory, PASTED, thread="t2")
@@ -197,10 +232,14 @@ def test_what_was_deleted_is_stored_when_it_is_told_anew(memory: Memory) -> None
         kept = alice.export()
         alice.forget(message="a")
     assert alice.add(kept, session_id="s").stored == ["a"]
-    assert alice.add(talk, session_id="s", whole_conversation=True).already_known == ["a"]
+    assert alice.add(talk, session_id="s", whole_conversation=True).already_known == [
+        "a"
+    ]
 
 
-PICTURE: Any = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+PICTURE: Any = [
+    {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+]
 
 
 def test_what_holds_no_text_is_counted_once(tmp_path: Path) -> None:
@@ -217,19 +256,24 @@ def test_what_holds_no_text_is_counted_once(tmp_path: Path) -> None:
     assert counted() == 1
     assert not memory.users()
     assert counted(said("What is it?", id="m1")) == 0
-    assert counted(said(PICTURE, id="p2"), said(PICTURE), said("And now?", id="m2")) == 2
+    assert (
+        counted(said(PICTURE, id="p2"), said(PICTURE), said("And now?", id="m2")) == 2
+    )
     assert counted() == 0
     described: Any = [*PICTURE, {"type": "text", "text": "And this?"}]
     assert counted(said(described, id="m3"), said(PICTURE, id="p3")) == 2
     assert counted() == 0
     memory.close()
     memory = Memory(tmp_path / "m", embeddings="hash")
-    assert counted(said("Thanks.", id="m4")) == 1  # nobody knows p3: nothing stored follows it
+    # nobody knows p3: nothing stored follows it
+    assert counted(said("Thanks.", id="m4")) == 1
     assert counted() == 0
     let_go(memory)
 
 
 def test_pictures_of_another_session_or_user_are_others(memory: Memory) -> None:
     places = [("ana", "s"), ("ana", "t"), ("ben", "s"), ("ana", "s")]
-    reports = [memory.user(u).add(said(PICTURE, id="p1"), session_id=s) for u, s in places]
+    reports = [
+        memory.user(u).add(said(PICTURE, id="p1"), session_id=s) for u, s in places
+    ]
     assert [report.dropped.get("image_url", 0) for report in reports] == [1, 1, 1, 0]

@@ -66,7 +66,9 @@ def test_without_the_check_the_trial_finds_foreign_rows(
     assert shared_rooms.check(memory, application, 3, hanging=0.0) > 0
 
 
-def test_a_hanging_application_is_waited_for_once(opened: Callable[..., Memory]) -> None:
+def test_a_hanging_application_is_waited_for_once(
+    opened: Callable[..., Memory],
+) -> None:
     application = Application(random.Random(1))
     memory = opened(application, settings=Settings(authorize_seconds=0.2))
     application.draw(hanging=1.0)
@@ -102,8 +104,12 @@ def test_a_refused_room_is_left_out_and_named(memory: Memory) -> None:
     recall = bob.recall("pelicans")
     assert [hit.room for hit in recall.evidence] == ["team"]
     assert recall.report.status == "degraded"
-    assert recall.report.warnings == ["the shared room 'shop' was left out: authorize said no."]
-    with pytest.raises(RoomRefusedError, match="'bob' may not read the shared room 'shop'"):
+    assert recall.report.warnings == [
+        "the shared room 'shop' was left out: authorize said no."
+    ]
+    with pytest.raises(
+        RoomRefusedError, match="'bob' may not read the shared room 'shop'"
+    ):
         memory.shared("shop", as_user="bob").recall("pelicans")
     with pytest.raises(RoomRefusedError, match="may not write"):
         memory.shared("shop", as_user="bob").add([said("x")], session_id="s")
@@ -126,7 +132,9 @@ def test_every_method_asks(memory: Memory) -> None:
     for name in names:
         method = getattr(shared, name)
         plain = name if name in _ACTION_OF else name.removeprefix("a")
-        expected = RoomRefusedError if plain in (*_ACTION_OF, "forget") else InvalidInputError
+        expected = (
+            RoomRefusedError if plain in (*_ACTION_OF, "forget") else InvalidInputError
+        )
         try:
             done = method()
             asyncio.run(done) if inspect.iscoroutine(done) else None
@@ -136,7 +144,8 @@ def test_every_method_asks(memory: Memory) -> None:
     assert unasked == ["as_retriever"]  # which asks when it is invoked
     with pytest.raises(RoomRefusedError):
         shared.as_retriever().invoke("pelicans")
-    assert not hasattr(shared, "_services")  # what a method that does not ask would work with
+    # what a method that does not ask would work with
+    assert not hasattr(shared, "_services")
 
 
 def test_no_user_has_the_key_of_a_room(memory: Memory, tmp_path: Path) -> None:
@@ -161,7 +170,9 @@ def test_a_failing_room_is_left_out(
     memory = opened()
     memory.shared("team", as_user="ana").add([said("pelicans here")], session_id="s")
     memory.shared("shop", as_user="ana").add([said("pelicans there")], session_id="s")
-    ledger = tmp_path / "memory" / "shared" / folder_name(shared_key("team")) / "ledger.db"
+    ledger = (
+        tmp_path / "memory" / "shared" / folder_name(shared_key("team")) / "ledger.db"
+    )
     memory.close()
     ledger.write_bytes(b"no ledger" * 500)
     again = opened()
@@ -171,7 +182,8 @@ def test_a_failing_room_is_left_out(
     assert "'team' was left out" in recall.report.warnings[0]
     assert [hit.room for hit in ana.search_conversation("pelicans")] == ["shop"]
     again.close()
-    memory = opened(embeddings=troubled)  # of another embedder than the vectors of the room
+    # of another embedder than the vectors of the room
+    memory = opened(embeddings=troubled)
     recall = memory.user("ana", shared=["shop"]).recall("pelicans")
     assert recall.evidence == []
     assert "made by" in recall.report.warnings[0]
@@ -203,12 +215,17 @@ def test_one_is_asked_on_the_loop_of_the_caller(opened: Callable[..., Memory]) -
 def test_a_turn_goes_on(opened: Callable[..., Memory], answer: str) -> None:
     application = Application(random.Random(1))
     memory = opened(application)
-    application.moods = dict.fromkeys([("bob", "team", "write"), ("ana", "team", "read")], "yes")
-    memory.shared("team", as_user="bob").add([said("pelicans fly at noon")], session_id="s")
+    application.moods = dict.fromkeys(
+        [("bob", "team", "write"), ("ana", "team", "read")], "yes"
+    )
+    memory.shared("team", as_user="bob").add(
+        [said("pelicans fly at noon")], session_id="s"
+    )
     application.moods["ana", "team", "read"] = answer
     options: dict[str, Any] = {"shared": ["team"], "report": True}
     agent = create_agent(
-        ScriptedChatModel(script=["Noon."]), middleware=[MemoryMiddleware(memory, **options)]
+        ScriptedChatModel(script=["Noon."]),
+        middleware=[MemoryMiddleware(memory, **options)],
     )
     said_now = agent.invoke({"messages": [("user", "When do pelicans fly?")]}, ANA)
     assert said_now["messages"][-1].text == "Noon."
@@ -238,7 +255,9 @@ def test_a_shared_room_has_limits_of_its_own_and_those_of_the_memory(
     memory = opened(lambda user, room, action: user == "ana")
     team, club = (memory.shared(room, as_user="ana") for room in ("team", "club"))
     for room in (team, club):
-        room.add([said("We moved the heron.", id="old", at="2020-01-01")], session_id="s")
+        room.add(
+            [said("We moved the heron.", id="old", at="2020-01-01")], session_id="s"
+        )
         room.add([said("We ship today.", id="new")], session_id="s")
     team.keep_days(messages=30)
     (report,) = memory.expire()

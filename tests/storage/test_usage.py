@@ -21,7 +21,9 @@ from tests.support.models import steady_model
 def filled(memory: Memory) -> Memory:
     """A user with calls on two days, and another one."""
     for name in ("u", "v"):
-        memory.user(name).add([said("one", id="a"), said("two", id="b")], session_id="s")
+        memory.user(name).add(
+            [said("one", id="a"), said("two", id="b")], session_id="s"
+        )
     later = AT + timedelta(days=1)
     write(memory, [note("plan"), note("extract"), note("extract", at=later)], [])
     write(memory, [note("extract", at=later, input_tokens=100)], [], "v")
@@ -57,7 +59,12 @@ def test_users_tell_what_is_due(reopen: Any, troubled: TroubledEmbeddings) -> No
         troubled.down = True
         memory.user("ana").add([said("one"), said("two", role="tool")], session_id="s")
         (ana,) = memory.users()
-        assert (ana.user_id, ana.messages, ana.sessions, ana.records) == ("ana", 2, 1, 0)
+        assert (ana.user_id, ana.messages, ana.sessions, ana.records) == (
+            "ana",
+            2,
+            1,
+            0,
+        )
         assert (ana.to_embed, ana.to_read, ana.vectors) == (2, 1, 0)
         assert ana.oldest_due is not None
         assert before - timedelta(seconds=1) <= ana.oldest_due <= datetime.now(UTC)
@@ -81,7 +88,10 @@ def test_the_command_line_lists_both(filled: Memory) -> None:
     shown = run(app, ["usage", "--user", "u", *place])
     assert "3 calls, 36 tokens" in shown.stdout
     assert "extract" in shown.stdout
-    assert json.loads(run(app, ["usage", "--json", *place]).stdout)["lines"][2]["calls"] == 2
+    assert (
+        json.loads(run(app, ["usage", "--json", *place]).stdout)["lines"][2]["calls"]
+        == 2
+    )
     assert "u" in run(app, ["users", *place]).stdout
 
 
@@ -109,11 +119,17 @@ async def test_the_asynchronous_twins_tell_the_same(filled: Memory) -> None:
 
 def test_reading_pauses_when_the_budget_of_the_day_is_spent(tmp_path: Path) -> None:
     settings = Settings(extraction=ExtractionSettings(daily_tokens=1))
-    with Memory(tmp_path, embeddings="hash", model=steady_model(), settings=settings) as memory:
+    with Memory(
+        tmp_path, embeddings="hash", model=steady_model(), settings=settings
+    ) as memory:
         ana = memory.user("ana")
-        ana.add([said("I moved to Faro."), said("Noted.", role="assistant")], session_id="1")
+        ana.add(
+            [said("I moved to Faro."), said("Noted.", role="assistant")], session_id="1"
+        )
         assert ana.flush().read == 2, "nothing was spent before it"
-        ana.add([said("I like figs."), said("Noted.", role="assistant")], session_id="2")
+        ana.add(
+            [said("I like figs."), said("Noted.", role="assistant")], session_id="2"
+        )
         paused = ana.flush()
         assert (paused.status, paused.read, paused.pending, paused.llm_calls) == (
             "partial",
@@ -128,5 +144,8 @@ def test_reading_pauses_when_the_budget_of_the_day_is_spent(tmp_path: Path) -> N
 
 def write_yesterday(user: Any, memory: Memory) -> None:
     """Let all calls so far have been made the day before."""
-    with memory._services.room(user.id) as room, room.database.write_transaction() as connection:
+    with (
+        memory._services.room(user.id) as room,
+        room.database.write_transaction() as connection,
+    ):
         connection.exec_driver_sql("UPDATE calls SET at = datetime(at, '-1 day')")

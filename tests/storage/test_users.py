@@ -21,14 +21,19 @@ _IDS = [
 
 def test_users_never_see_each_other(memory: Memory) -> None:
     for number, user_id in enumerate(_IDS):
-        memory.user(user_id).add(said(f"secret {number}", id=f"id{number}"), session_id="s")
+        memory.user(user_id).add(
+            said(f"secret {number}", id=f"id{number}"), session_id="s"
+        )
     for number, user_id in enumerate(_IDS):
         user = memory.user(user_id)
         for by in ("message", "session"):
             hits = user.search_conversation("secret", k=100, by=by)  # type: ignore[arg-type]
             assert [hit.message_id for hit in hits] == [f"id{number}"]
         assert [row["id"] for row in user.export()] == [f"id{number}"]
-        assert user.get_conversation([f"id{n}" for n in range(len(_IDS))])[0].id == f"id{number}"
+        assert (
+            user.get_conversation([f"id{n}" for n in range(len(_IDS))])[0].id
+            == f"id{number}"
+        )
     inside = {path.name for path in (memory.path / "users").iterdir()}
     assert inside == {folder_name(user_id) for user_id in _IDS}
 

@@ -43,7 +43,9 @@ def use(memory: Memory, user: str) -> None:
     assert user not in memory._services.directory.open_users()
 
 
-def test_a_ledger_that_is_locked_at_its_opening_delays_nobody_else(reopen: Reopen) -> None:
+def test_a_ledger_that_is_locked_at_its_opening_delays_nobody_else(
+    reopen: Reopen,
+) -> None:
     memory = reopen()
     memory.user("a").add(said("hello", id="1"), session_id="s")
     memory = reopen()
@@ -59,7 +61,9 @@ def test_a_ledger_that_is_locked_at_its_opening_delays_nobody_else(reopen: Reope
 class Stopped:
     """A function that waits until it may go on, and is itself for other users."""
 
-    def __init__(self, function: Callable[..., Any], about: Callable[..., bool]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], about: Callable[..., bool]
+    ) -> None:
         self.function, self.about = function, about
         self.begun, self.may_go_on = threading.Event(), threading.Event()
 
@@ -116,7 +120,9 @@ def test_a_room_that_cannot_be_closed_leaves_its_user_usable(
     assert memory.user("b").erase().files > 0
 
 
-def test_too_many_calls_for_a_locked_ledger_get_an_error_of_ours(reopen: Reopen) -> None:
+def test_too_many_calls_for_a_locked_ledger_get_an_error_of_ours(
+    reopen: Reopen,
+) -> None:
     memory = reopen(settings=nested(storage__busy_timeout_seconds=0.5))
     user = memory.user("a")
     user.add(said("hello"), session_id="s")
@@ -124,7 +130,9 @@ def test_too_many_calls_for_a_locked_ledger_get_an_error_of_ours(reopen: Reopen)
     pool = room.database._engine.pool
     pool._timeout, pool._max_overflow = 0.1, 0  # however slowly the calls come
     with locked(memory, "a"), ThreadPoolExecutor(60) as threads:
-        calls = [threads.submit(user.add, said(f"{n}"), session_id="s") for n in range(60)]
+        calls = [
+            threads.submit(user.add, said(f"{n}"), session_id="s") for n in range(60)
+        ]
         problems = [call.exception() for call in calls]
     assert {type(problem) for problem in problems} == {StorageError}
     told = {str(problem.__cause__).split()[0] for problem in problems if problem}

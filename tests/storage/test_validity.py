@@ -24,7 +24,9 @@ from langmem_graph.storage import (
 from langmem_graph.storage.add_records import draft
 from langmem_graph.storage.record_changes import NewChange
 from langmem_graph.storage.record_writes import Change, naive
-from langmem_graph.storage.tables_and_migrations import record_changes as record_changes_table
+from langmem_graph.storage.tables_and_migrations import (
+    record_changes as record_changes_table,
+)
 from tests.conftest import said
 from tests.support.changes import Talk
 from tests.support.examples import examples
@@ -46,8 +48,12 @@ def text(offset: float) -> str:
 # ---- the public API
 
 
-@pytest.mark.parametrize("relation", ["ended", "cancels", "completes", "replaces", "reschedules"])
-def test_what_ends_in_the_future_holds_until_then(memory: Memory, relation: str) -> None:
+@pytest.mark.parametrize(
+    "relation", ["ended", "cancels", "completes", "replaces", "reschedules"]
+)
+def test_what_ends_in_the_future_holds_until_then(
+    memory: Memory, relation: str
+) -> None:
     talk = Talk(memory)
     talk.say("m0", at=text(-9))
     talk.say("m1", at=text(-8))
@@ -64,14 +70,19 @@ def test_what_ends_in_the_future_holds_until_then(memory: Memory, relation: str)
     assert (talk.status("old"), talk.holding()) == ("active", ["old"])
 
 
-@pytest.mark.parametrize("since", [None, text(-20), text(-2)], ids=["unsaid", "then", "lately"])
-def test_what_has_ended_holds_no_longer_at_once(memory: Memory, since: str | None) -> None:
+@pytest.mark.parametrize(
+    "since", [None, text(-20), text(-2)], ids=["unsaid", "then", "lately"]
+)
+def test_what_has_ended_holds_no_longer_at_once(
+    memory: Memory, since: str | None
+) -> None:
     talk = Talk(memory)
     talk.say("m0", at=text(-9))
     talk.say("m1", at=text(-1))
     talk.record("old", "m0")
     talk.record("later", "m0", text="The record that is to end later.")
-    talk.change("later", "ended", "m1", since=text(30))  # so that the dates are looked at
+    # so that the dates are looked at
+    talk.change("later", "ended", "m1", since=text(30))
     talk.change("old", "ended", "m1", since=since)
     assert talk.holding() == ["later"]
 
@@ -88,14 +99,19 @@ def test_what_a_sender_with_a_fast_clock_ends_is_over_at_once(memory: Memory) ->
     assert talk.holding() == ["new", "right"]
 
 
-def test_a_schedule_item_is_looked_up_until_its_cancelling_takes_effect(memory: Memory) -> None:
+def test_a_schedule_item_is_looked_up_until_its_cancelling_takes_effect(
+    memory: Memory,
+) -> None:
     talk = Talk(memory)
     talk.say("m0", at=text(-9))
     talk.say("m1", at=text(-8))
     event = {"start": text(1), "recurrence": "FREQ=DAILY"}
     talk.record("yoga", "m0", facet="schedule", event_time=event)
     talk.change("yoga", "cancels", "m1", since=text(30))
-    with memory._services.room("u") as room, room.database.read_transaction() as connection:
+    with (
+        memory._services.room("u") as room,
+        room.database.read_transaction() as connection,
+    ):
         assert [row.n for row in record_queries.scheduled(connection, day(29))] == [1]
         assert record_queries.scheduled(connection, day(31)) == []
         assert 1 in record_queries.holding(connection, at(29))
@@ -118,7 +134,9 @@ def test_a_record_with_an_end_of_its_own_ends(
     assert talk.holding() == []
 
 
-def test_a_record_told_to_end_later_holds_beside_its_successor_until_then(memory: Memory) -> None:
+def test_a_record_told_to_end_later_holds_beside_its_successor_until_then(
+    memory: Memory,
+) -> None:
     """The successor was said to hold from today on, and the words name a later end."""
     talk = Talk(memory)
     talk.say("m0", at=text(-9))
@@ -145,7 +163,10 @@ class _RollBackError(Exception):
 def scratch(memory: Memory) -> Iterator[Connection]:
     """A transaction that leaves nothing behind."""
     try:
-        with memory._services.room("u") as room, room.database.write_transaction() as connection:
+        with (
+            memory._services.room("u") as room,
+            room.database.write_transaction() as connection,
+        ):
             yield connection
             raise _RollBackError
     except _RollBackError:
@@ -168,19 +189,26 @@ usual = settings(
 )
 sinces = st.one_of(st.none(), st.integers(-99, 100))
 endings = st.lists(
-    st.tuples(st.sampled_from(["ended", "cancels", "completes", "corrects"]), sinces), max_size=6
+    st.tuples(st.sampled_from(["ended", "cancels", "completes", "corrects"]), sinces),
+    max_size=6,
 )
 
 
 def insert(connection: Connection, name: str, message: int, begins: float) -> int:
     found = record_queries.message_numbers(connection, [f"m{message}"])
-    row = {"text": name, "source_message_ids": [f"m{message}"], "valid_from": text(begins)}
+    row = {
+        "text": name,
+        "source_message_ids": [f"m{message}"],
+        "valid_from": text(begins),
+    }
     made = draft({**row, "record_id": name}, found, 100, "test")
     change = Change.new("test")
     return record_writes.insert_record(connection, made, change)
 
 
-def end(connection: Connection, n: int, relation: Any, message: int, since: int | None) -> None:
+def end(
+    connection: Connection, n: int, relation: Any, message: int, since: int | None
+) -> None:
     """What `message` says of a record, as extraction stores it."""
     change = Change.new("test")
     facts = record_queries.facts_of(connection, [n])[n]
@@ -203,7 +231,9 @@ def agrees(connection: Connection, n: int, begins: int, over: int | None) -> Non
     """The record holds from `begins` until `over`, in the past, now and in the future."""
     for offset in SPAN:
         holds = begins <= offset + 0.5 and (over is None or offset + 0.5 < over)
-        assert (n in record_queries.numbers_true_at(connection, at(offset + 0.5))) == holds
+        assert (
+            n in record_queries.numbers_true_at(connection, at(offset + 0.5))
+        ) == holds
         if offset >= 0:
             assert (n in record_queries.holding(connection, at(offset + 0.5))) == holds
     present = record_queries.true_now(connection)
@@ -221,14 +251,22 @@ def test_a_record_holds_until_the_first_of_its_ends(
         ends = []
         for place, (relation, since) in enumerate(told, 1):
             end(connection, n, relation, place, since)
-            over = begins if relation == "corrects" else place - 100 if since is None else since
+            over = (
+                begins
+                if relation == "corrects"
+                else place - 100
+                if since is None
+                else since
+            )
             ends.append(max(begins, over))
         agrees(connection, n, begins, min(ends, default=None))
 
 
 @usual
 @given(steps=st.lists(st.integers(0, 40), min_size=1, max_size=5))
-def test_of_a_chain_one_record_holds_at_every_time(shared: Memory, steps: list[int]) -> None:
+def test_of_a_chain_one_record_holds_at_every_time(
+    shared: Memory, steps: list[int]
+) -> None:
     """Each record takes the place of the one before some days later, also in days to come."""
     with scratch(shared) as connection:
         begins = [-100]
@@ -239,25 +277,36 @@ def test_of_a_chain_one_record_holds_at_every_time(shared: Memory, steps: list[i
             change = Change.new("test")
             since = day(begins[-1])
             record_writes.supersede(connection, chain[-2], chain[-1], since, change)
-            new = NewChange(chain[-2], "replaces", place + 1, "w", chain[-1], naive(since))
+            new = NewChange(
+                chain[-2], "replaces", place + 1, "w", chain[-1], naive(since)
+            )
             record_changes.write(connection, new, change)
         for offset in (one + 0.5 for one in SPAN):
-            begun = [n for n, first in zip(chain, begins, strict=True) if first <= offset]
+            begun = [
+                n for n, first in zip(chain, begins, strict=True) if first <= offset
+            ]
             expected = set(begun[-1:])
-            assert set(record_queries.numbers_true_at(connection, at(offset))) == expected
+            assert (
+                set(record_queries.numbers_true_at(connection, at(offset))) == expected
+            )
             if offset > 0:
                 assert record_queries.holding(connection, at(offset)) == expected
 
 
 OTHER = ["adopts", "skips_once", "confirms"]
 actions = st.lists(
-    st.tuples(st.sampled_from([*sorted(NO_LONGER - {"replaces", "reschedules"}), *OTHER]), sinces),
+    st.tuples(
+        st.sampled_from([*sorted(NO_LONGER - {"replaces", "reschedules"}), *OTHER]),
+        sinces,
+    ),
     min_size=1,
     max_size=6,
 )
 
 
-def act(connection: Connection, n: int, relation: Any, message: int, since: int | None) -> None:
+def act(
+    connection: Connection, n: int, relation: Any, message: int, since: int | None
+) -> None:
     """Let a message end, settle, shorten or confirm a record."""
     if relation in NO_LONGER:
         end(connection, n, relation, message, since)
@@ -278,11 +327,20 @@ def act(connection: Connection, n: int, relation: Any, message: int, since: int 
 
 def whole_state(connection: Connection, n: int) -> Any:
     record = record_queries.records_by_number(connection, [n])[n]
-    same = {"status", "valid_to", "confirmation", "event_time", "message_ids", "supporting_ids"}
+    same = {
+        "status",
+        "valid_to",
+        "confirmation",
+        "event_time",
+        "message_ids",
+        "supporting_ids",
+    }
     return record.model_dump(include=same)
 
 
-def live(connection: Connection, told: list[tuple[str, int | None]], left: set[int]) -> int:
+def live(
+    connection: Connection, told: list[tuple[str, int | None]], left: set[int]
+) -> int:
     """A record, and what those messages that are left do to it."""
     n = insert(connection, "r", 0, -100)
     row = {"confirmation": "draft", "event": {"start": "2099-01-01"}}
@@ -309,12 +367,16 @@ def test_a_forgotten_message_might_never_have_been_said(
             deletion.forget_messages(connection, [message + 1])
         assert whole_state(connection, n) == expected
         rows = record_changes.changes_of(connection, [n]).get(n, [])
-        assert {one.quote for one in rows} == {f"words {one}" for one in every - set(gone)}
+        assert {one.quote for one in rows} == {
+            f"words {one}" for one in every - set(gone)
+        }
 
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["replaces", "corrects", "ended", "confirms", "undo", "forget"]),
+        st.sampled_from(
+            ["replaces", "corrects", "ended", "confirms", "undo", "forget"]
+        ),
         st.integers(0, 9),
         sinces,
     ),
@@ -327,7 +389,12 @@ def replace(connection: Connection, old: int, relation: Any, message: int) -> in
     """A new record of a message takes the place of an older one."""
     change, at_message = Change.new("test", f"words {message}"), day(message - 100)
     found = record_queries.message_numbers(connection, [f"m{message}"])
-    made = draft({"text": f"r{message}", "source_message_ids": [f"m{message}"]}, found, 99, "test")
+    made = draft(
+        {"text": f"r{message}", "source_message_ids": [f"m{message}"]},
+        found,
+        99,
+        "test",
+    )
     new = record_writes.insert_record(connection, made, change)
     record_writes.supersede(connection, old, new, at_message, change)
     told = NewChange(old, relation, message + 1, f"words {message}", by_record=new)
@@ -395,12 +462,16 @@ def undo_message(connection: Connection, message_id: str) -> None:
 def test_what_ended_and_begins_again_by_hand_is_said_anew(memory: Memory) -> None:
     ana = memory.user("ana")
     first = ana.remember("I live in Porto.")
-    assert ana.remember("I live in Porto.").record_id == first.record_id, "it still holds"
+    assert ana.remember("I live in Porto.").record_id == first.record_id, (
+        "it still holds"
+    )
     moved = ana.correct(first.record_id, "I live in Lisbon.")
     again = ana.remember("I live in Porto.")
     assert again.said_at > moved.said_at > first.said_at
     assert again.message_ids != first.message_ids
     line = ana.recall("Where do I live?").context.splitlines()[-2]
-    assert line.endswith(']: "I live in Porto."'), "the last word is quoted, without a label"
+    assert line.endswith(']: "I live in Porto."'), (
+        "the last word is quoted, without a label"
+    )
     ana.undo(again.record_id)
     assert ana.remember("I live in Porto.").said_at > again.said_at

@@ -18,14 +18,21 @@ def session(number: int, turns: int, filler: str = FILLER) -> list[dict[str, Any
     for n in range(turns):
         at = f"2025-01-{number % 28 + 1:02d}T10:{n % 60:02d}"
         name = f"thing{number}x{n}"
-        for role, words in (("user", f"I own {name}, {filler}"), ("assistant", f"Nice. {filler}")):
-            rows.append({"role": role, "content": words, "id": f"{role[0]}-{name}", "at": at})
+        for role, words in (
+            ("user", f"I own {name}, {filler}"),
+            ("assistant", f"Nice. {filler}"),
+        ):
+            rows.append(
+                {"role": role, "content": words, "id": f"{role[0]}-{name}", "at": at}
+            )
     return rows
 
 
 def marks(sessions: int, turns: int) -> list[str]:
     """What the user names in so many sessions, in order of the alphabet."""
-    return sorted(f"thing{number}x{n}" for number in range(sessions) for n in range(turns))
+    return sorted(
+        f"thing{number}x{n}" for number in range(sessions) for n in range(turns)
+    )
 
 
 def fill(user: Any, sessions: int, turns: int, filler: str = FILLER) -> list[str]:
@@ -35,7 +42,9 @@ def fill(user: Any, sessions: int, turns: int, filler: str = FILLER) -> list[str
     return marks(sessions, turns)
 
 
-def noting(seen: list[str], before: Callable[[], object] = lambda: None) -> AnswersBySchema:
+def noting(
+    seen: list[str], before: Callable[[], object] = lambda: None
+) -> AnswersBySchema:
     """A model that makes a record of what each user message names, and adds it to `seen`."""
 
     def extract(question: str) -> dict[str, Any]:
@@ -48,7 +57,11 @@ def noting(seen: list[str], before: Callable[[], object] = lambda: None) -> Answ
         seen.extend(named.values())
         return memories(
             *(
-                {"text": f"The user owns {name}.", "sources": [alias], "attribute": name}
+                {
+                    "text": f"The user owns {name}.",
+                    "sources": [alias],
+                    "attribute": name,
+                }
                 for alias, name in named.items()
             )
         )

@@ -31,12 +31,20 @@ class Talk:
 
     def record(self, record_id: str, *messages: str, **fields: Any) -> None:
         row = {"text": f"The record {record_id}.", "record_id": record_id}
-        report = self.user.add_records({**row, "source_message_ids": list(messages), **fields})
+        report = self.user.add_records(
+            {**row, "source_message_ids": list(messages), **fields}
+        )
         assert report.stored == [record_id], report
 
-    def replace(self, old: str, new: str, message: str, relation: Any = "replaces") -> None:
+    def replace(
+        self, old: str, new: str, message: str, relation: Any = "replaces"
+    ) -> None:
         """What extraction does most often: a new record and what it replaces, in one change."""
-        row = {"text": f"The record {new}.", "record_id": new, "source_message_ids": [message]}
+        row = {
+            "text": f"The record {new}.",
+            "record_id": new,
+            "source_message_ids": [message],
+        }
         with self._writing() as room, room.database.write_transaction() as connection:
             found = record_queries.message_numbers(connection, [message])
             made = draft(row, found, 1_000, MODEL)

@@ -47,7 +47,9 @@ class Talk:
         report = self.ana.add([message], session_id=session)
         assert report.stored, report
 
-    def flush(self, relation: str, quote: str, *new: dict[str, Any], **fields: Any) -> Any:
+    def flush(
+        self, relation: str, quote: str, *new: dict[str, Any], **fields: Any
+    ) -> Any:
         """Extract what was said: these memories, and one change of the record."""
 
         def extract(question: str) -> dict[str, Any]:
@@ -91,4 +93,6 @@ class Talk:
 
     def ops(self) -> list[str]:
         """What happened to the older record."""
-        return [one.op for one in self.ana.history(self.old) if one.record_id == self.old]
+        return [
+            one.op for one in self.ana.history(self.old) if one.record_id == self.old
+        ]

@@ -20,7 +20,15 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        command = ["run", "--path", self._directory, "--host", "127.0.0.1", "--port", self._port]
+        command = [
+            "run",
+            "--path",
+            self._directory,
+            "--host",
+            "127.0.0.1",
+            "--port",
+            self._port,
+        ]
         self._process = subprocess.Popen(
             [Path(sys.executable).parent / "chroma", *map(str, command)],
             stdout=subprocess.DEVNULL,

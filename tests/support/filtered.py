@@ -30,11 +30,17 @@ def fill(
     chance = random.Random(seed)
     known: dict[str, Told] = {}
     for start in range(0, count, 50):
-        session, agent = f"s{start // 50 % 7}", chance.choice(["planner", "coder", None])
+        session, agent = (
+            f"s{start // 50 % 7}",
+            chance.choice(["planner", "coder", None]),
+        )
         rows = []
         for n in range(start, min(start + 50, count)):
             told = _metadata(chance, n)
-            at, role = BEGUN + timedelta(hours=n), chance.choice(["user", "user", "assistant"])
+            at, role = (
+                BEGUN + timedelta(hours=n),
+                chance.choice(["user", "user", "assistant"]),
+            )
             text = " ".join(chance.choices(WORDS, k=8)) + f" {n}"
             rows.append(said(text, id=f"m{n}", at=at, role=role, metadata=told))
             reserved = {"at": at, "role": role, "origin": role, "session_id": session}
@@ -44,7 +50,11 @@ def fill(
 
 
 def _metadata(chance: random.Random, n: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"thousandth": n % 1_000, "hundredth": n % 100, "half": n % 2 == 0}
+    told: dict[str, Any] = {
+        "thousandth": n % 1_000,
+        "hundredth": n % 100,
+        "half": n % 2 == 0,
+    }
     if chance.random() < 0.8:
         told["project"] = chance.choice(["atlas", "zeus", "hermes"])
     if chance.random() < 0.5:
@@ -52,7 +62,9 @@ def _metadata(chance: random.Random, n: int) -> dict[str, Any]:
     return told
 
 
-def _records(user: UserMemory, ids: list[str], chance: random.Random) -> dict[str, set[str]]:
+def _records(
+    user: UserMemory, ids: list[str], chance: random.Random
+) -> dict[str, set[str]]:
     rows, carried = [], {}
     for n in range(len(ids) // 5):
         sources = chance.sample(ids, chance.choice([1, 1, 2, 3]))
@@ -93,7 +105,9 @@ def _compared(chance: random.Random) -> tuple[str, Any]:
         return key, value()
     if operator == "$exists":
         return key, {operator: chance.random() < 0.5}
-    return key, {operator: [value(), value()] if operator in ("$in", "$nin") else value()}
+    return key, {
+        operator: [value(), value()] if operator in ("$in", "$nin") else value()
+    }
 
 
 def means(where: Mapping[str, Any], told: Told) -> bool:
@@ -105,7 +119,9 @@ def _holds(key: str, asked: Any, told: Told) -> bool:
     if key in ("$and", "$or"):
         return (all if key == "$and" else any)(means(part, told) for part in asked)
     conditions = asked if isinstance(asked, dict) else {"$eq": asked}
-    return all(_true(operator, key, value, told) for operator, value in conditions.items())
+    return all(
+        _true(operator, key, value, told) for operator, value in conditions.items()
+    )
 
 
 def _true(operator: str, key: str, value: Any, told: Told) -> bool:
@@ -117,7 +133,12 @@ def _true(operator: str, key: str, value: Any, told: Told) -> bool:
     if key not in told or _type(told[key]) != _type(wanted[0]):
         return False
     own, first = told[key], wanted[0]
-    compared = {"$eq": own == first, "$ne": own != first, "$gt": own > first, "$gte": own >= first}
+    compared = {
+        "$eq": own == first,
+        "$ne": own != first,
+        "$gt": own > first,
+        "$gte": own >= first,
+    }
     compared |= {"$lt": own < first, "$lte": own <= first}
     return (compared | {"$in": own in wanted, "$nin": own not in wanted})[operator]
 
@@ -127,11 +148,18 @@ def _type(value: Any) -> type:
 
 
 def check(
-    user: UserMemory, known: dict[str, Told], carried: dict[str, set[str]], seed: int, count: int
+    user: UserMemory,
+    known: dict[str, Told],
+    carried: dict[str, set[str]],
+    seed: int,
+    count: int,
 ) -> None:
     """Random filters: what is found is what comparing everything one by one finds."""
     chance = random.Random(seed)
-    whole = {query: _everything(user, query, len(known)) for query in ("budget of bees", "knee")}
+    whole = {
+        query: _everything(user, query, len(known))
+        for query in ("budget of bees", "knee")
+    }
     matched = []
     for number in range(count):
         share = {
@@ -174,7 +202,9 @@ PROJECTS = ("atlas", "zeus")
 DAY = "2025-07-01T10:00:00+00:00"
 
 
-def entangle(memory: Memory, user_id: str, each: int = 12) -> tuple[list[str], list[str]]:
+def entangle(
+    memory: Memory, user_id: str, each: int = 12
+) -> tuple[list[str], list[str]]:
     """Messages and records of two projects, and all that may connect them; the ids of both.
 
     Each text names its project: in one session in turn, records that supersede those of the other
@@ -185,7 +215,12 @@ def entangle(memory: Memory, user_id: str, each: int = 12) -> tuple[list[str], l
         for place, project in enumerate(PROJECTS):
             text = f"the {project} budget of {project} {WORDS[n % len(WORDS)]} {n}"
             own = said(text, id=f"m{n}-{place}", at=BEGUN + timedelta(hours=n))
-            user.add(own, session_id=f"s{n % 3}", metadata={"project": project}, agent_id=project)
+            user.add(
+                own,
+                session_id=f"s{n % 3}",
+                metadata={"project": project},
+                agent_id=project,
+            )
             messages.append(f"m{n}-{place}")
     rows = []
     for n in range(each):
@@ -201,7 +236,10 @@ def entangle(memory: Memory, user_id: str, each: int = 12) -> tuple[list[str], l
             }
             rows.append(row)
     for place, other in ((0, 1), (1, 0)):
-        about = {"source_message_ids": [f"m1-{place}", f"m1-{other}"], "subject": "user"}
+        about = {
+            "source_message_ids": [f"m1-{place}", f"m1-{other}"],
+            "subject": "user",
+        }
         supported = {**about, "supporting_ids": [f"m1-{other}"]}
         text = f"{PROJECTS[place]} was told of twice"
         rows.append({"text": text, "record_id": f"twice-{place}", **supported})
@@ -224,19 +262,36 @@ def _change(memory: Memory, user_id: str) -> None:
     for place, other in ((0, 1), (1, 0)):
         word = PROJECTS[other]
         changed(
-            memory, "replaces", f"r4-{place}", f"m5-{other}", word, by=f"r5-{other}", user=user_id
+            memory,
+            "replaces",
+            f"r4-{place}",
+            f"m5-{other}",
+            word,
+            by=f"r5-{other}",
+            user=user_id,
         )
         changed(memory, "ended", f"r6-{place}", f"m6-{other}", word, user=user_id)
         changed(
-            memory, "corrects", f"r7-{place}", f"m7-{other}", word, by=f"r8-{other}", user=user_id
+            memory,
+            "corrects",
+            f"r7-{place}",
+            f"m7-{other}",
+            word,
+            by=f"r8-{other}",
+            user=user_id,
         )
     changed(memory, "replaces", "both-0", "m9-1", "zeus", by="r9-1", user=user_id)
     changed(memory, "replaces", "both-1", "m9-0", "atlas", by="r9-0", user=user_id)
 
 
 def _connect(memory: Memory, user_id: str, records: list[str]) -> None:
-    profile = ProfileFile(text="Works on atlas and zeus.", topics=[], version=1, updated_at=BEGUN)
-    with memory._services.room(user_id) as room, room.database.write_transaction() as connection:
+    profile = ProfileFile(
+        text="Works on atlas and zeus.", topics=[], version=1, updated_at=BEGUN
+    )
+    with (
+        memory._services.room(user_id) as room,
+        room.database.write_transaction() as connection,
+    ):
         numbers = [*record_queries.numbers_of(connection, records).values()]
         for one, other in pairwise(numbers):
             for kind in (CAUSAL, SEMANTIC):

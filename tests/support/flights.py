@@ -30,10 +30,14 @@ def taken(prompt: str, path: str, quote: str, source: str) -> dict[str, Any]:
     return {"path": path, "fact": alias(prompt, SAID[source]), "quote": quote}
 
 
-def answer(arguments: dict[str, Any], *sources: Any, missing: Any = ()) -> dict[str, Any]:
+def answer(
+    arguments: dict[str, Any], *sources: Any, missing: Any = ()
+) -> dict[str, Any]:
     """A whole answer; a source is a citation, or path, fact and quote."""
     cited = [
-        one if isinstance(one, dict) else dict(zip(("path", "fact", "quote"), one, strict=True))
+        one
+        if isinstance(one, dict)
+        else dict(zip(("path", "fact", "quote"), one, strict=True))
         for one in sources
     ]
     return {"arguments": arguments, "sources": cited, "missing": list(missing)}

@@ -12,7 +12,10 @@ MEMORY = [BROTHER, WEDDING, LAMP, "Nora liked the scarf", "The user lives in Por
 
 PLAN = {
     "subgoals": [
-        {"atom": "(w:person) is the wife of the user's brother", "query": "brother wife"},
+        {
+            "atom": "(w:person) is the wife of the user's brother",
+            "query": "brother wife",
+        },
         {"atom": "(w:person) liked (g:gift)", "query": "liked gift"},
     ],
     "answer": ["g"],
@@ -25,8 +28,12 @@ ASKED = "What gift did my brother's wife like?"
 def search(query: str, k: int) -> list[str]:
     """Texts that share most words with the query, not all that share one."""
     words = set(re.findall(r"\w+", query.lower()))
-    scored = [(len(words & set(re.findall(r"\w+", text.lower()))), text) for text in MEMORY]
-    return [text for score, text in sorted(scored, key=lambda pair: -pair[0]) if score][:k]
+    scored = [
+        (len(words & set(re.findall(r"\w+", text.lower()))), text) for text in MEMORY
+    ]
+    return [text for score, text in sorted(scored, key=lambda pair: -pair[0]) if score][
+        :k
+    ]
 
 
 def alias(prompt: str, text: str) -> str | None:
@@ -46,14 +53,22 @@ def unify(prompt: str) -> dict[str, Any]:
     bindings, grounded = [], []
     known = "w = Lena" in prompt
     if brother and wedding and not known:
-        bindings.append({"variable": "w", "entity": "Lena", "facts": [brother, wedding]})
-        grounded.append({"subgoal": named(prompt, "wife of"), "facts": [brother, wedding]})
+        bindings.append(
+            {"variable": "w", "entity": "Lena", "facts": [brother, wedding]}
+        )
+        grounded.append(
+            {"subgoal": named(prompt, "wife of"), "facts": [brother, wedding]}
+        )
         known = True
     if known and lamp:
         bindings.append({"variable": "g", "entity": "ceramic lamp", "facts": [lamp]})
         grounded.append({"subgoal": named(prompt, " liked "), "facts": [lamp]})
     tom = {"atom": "Tom is married to (w:person)", "query": "Tom married"}
-    wanted = [tom | {"for_subgoal": named(prompt, "wife of")}] if brother and not known else []
+    wanted = (
+        [tom | {"for_subgoal": named(prompt, "wife of")}]
+        if brother and not known
+        else []
+    )
     return {"bindings": bindings, "grounded": grounded, "look_for": wanted}
 
 
@@ -65,12 +80,21 @@ BAD = {
     "a list": {"subgoals": "many", "bindings": 7, "grounded": {}},
     "forty": {
         "subgoals": [{"atom": f"a{n} (x:t)", "query": "q"} for n in range(40)],
-        "look_for": [{"atom": f"a{n} (x:t)", "query": "q", "for_subgoal": "s1"} for n in range(40)],
+        "look_for": [
+            {"atom": f"a{n} (x:t)", "query": "q", "for_subgoal": "s1"}
+            for n in range(40)
+        ],
         "risks": [{"claim": f"c{n}", "examples": ["e"] * 9} for n in range(40)],
         "bindings": [{"variable": "w", "entity": "x", "facts": ["f1"]}] * 40,
     },
     "none": {},
-    "nulls": {"subgoals": None, "bindings": None, "grounded": None, "intent": None, "sure": None},
+    "nulls": {
+        "subgoals": None,
+        "bindings": None,
+        "grounded": None,
+        "intent": None,
+        "sure": None,
+    },
     "blanks": {
         "subgoals": [{"atom": "", "query": ""}],
         "look_for": [{"atom": "", "query": "", "for_subgoal": ""}],
@@ -87,7 +111,10 @@ BAD = {
         "subgoals": [{"atom": "(x:t)", "query": "x"}],
         "look_for": [{"atom": "(x:t)", "query": "x", "for_subgoal": "s77"}],
         "bindings": [{"variable": "w", "entity": "Lena", "facts": ["f99", "m1"]}],
-        "grounded": [{"subgoal": "s99", "facts": ["f1"]}, {"subgoal": "s1", "facts": ["f99"]}],
+        "grounded": [
+            {"subgoal": "s99", "facts": ["f1"]},
+            {"subgoal": "s1", "facts": ["f99"]},
+        ],
     },
     "itself": {
         "look_for": [

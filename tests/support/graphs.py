@@ -18,7 +18,11 @@ WAYS = ("invoke", "ainvoke", "stream", "astream")
 
 def config(user: Any = "ana", thread: str | None = "t1", **more: Any) -> dict[str, Any]:
     places = {"user_id": user, "thread_id": thread, **more}
-    return {"configurable": {name: value for name, value in places.items() if value is not None}}
+    return {
+        "configurable": {
+            name: value for name, value in places.items() if value is not None
+        }
+    }
 
 
 def chatbot(

@@ -17,14 +17,27 @@ def live_in(user: Any, *homes: str, first: int = 1) -> None:
     """Each home's message `m1`, `m2` … and record `r1`, `r2` …, a month apart, each superseding."""
     for number, home in enumerate(homes, first):
         at = f"2025-{number:02}-05T10:00:00"
-        user.add([said(f"I live in {home}.", id=f"m{number}", at=at)], session_id=f"s{number}")
-        row = {"record_id": f"r{number}", "text": f"Ana lives in {home}.", "said_at": at}
-        row |= {"source_message_ids": [f"m{number}"], "subject": "user", "attribute": "home"}
+        user.add(
+            [said(f"I live in {home}.", id=f"m{number}", at=at)],
+            session_id=f"s{number}",
+        )
+        row = {
+            "record_id": f"r{number}",
+            "text": f"Ana lives in {home}.",
+            "said_at": at,
+        }
+        row |= {
+            "source_message_ids": [f"m{number}"],
+            "subject": "user",
+            "attribute": "home",
+        }
         older = {"supersedes": [f"r{number - 1}"]} if number > first else {}
         assert user.add_records(row | older).stored == [f"r{number}"]
 
 
-def told(user: Any, text: str, message: str, record: str, at: str, **fields: Any) -> None:
+def told(
+    user: Any, text: str, message: str, record: str, at: str, **fields: Any
+) -> None:
     """A message, and the record of what it says."""
     user.add([said(text, id=message, at=at)], session_id=f"session of {message}")
     row = {"record_id": record, "text": text, "source_message_ids": [message], **fields}
@@ -44,11 +57,22 @@ def changed(
 ) -> Change:
     """What a message does to a record, stored as extraction stores it."""
     change = Change.new("model")
-    with memory._services.room(user) as room, room.database.write_transaction() as connection:
-        numbers = record_queries.numbers_of(connection, [one for one in (record, by) if one])
+    with (
+        memory._services.room(user) as room,
+        room.database.write_transaction() as connection,
+    ):
+        numbers = record_queries.numbers_of(
+            connection, [one for one in (record, by) if one]
+        )
         n, said_at, _ = record_queries.message_numbers(connection, [message])[message]
-        old = record_queries.records_by_number(connection, [numbers[record]])[numbers[record]]
-        until = old.valid_from if relation == "corrects" else since or record_queries.aware(said_at)
+        old = record_queries.records_by_number(connection, [numbers[record]])[
+            numbers[record]
+        ]
+        until = (
+            old.valid_from
+            if relation == "corrects"
+            else since or record_queries.aware(said_at)
+        )
         new = NewChange(
             record=numbers[record],
             relation=relation,

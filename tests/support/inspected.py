@@ -34,19 +34,31 @@ def _extract(question: str) -> dict[str, Any]:
             return None
 
     memories, changes = [], []
-    for words, text in (("in Porto", PORTO), ("to Berlin", BERLIN), ("a cat", "Ana has a cat.")):
+    for words, text in (
+        ("in Porto", PORTO),
+        ("to Berlin", BERLIN),
+        ("a cat", "Ana has a cat."),
+    ):
         if own := alias(words):
             memories.append({"text": text, "attribute": text[:12], "sources": [own]})
     older, by = alias("lives in Porto", "n"), alias("to Berlin")
     if older and by:
         own = {"record": older, "by": 0, "message": by, "quote": "I moved to Berlin"}
-        changes = [{**own, "relation": "replaces"}, {**own, "relation": "ended", "quote": "never"}]
+        changes = [
+            {**own, "relation": "replaces"},
+            {**own, "relation": "ended", "quote": "never"},
+        ]
     return {"memories": memories, "changes": changes}
 
 
 def _gather(question: str) -> dict[str, Any]:
     lines = question.split("Changed records:\n")[1].splitlines()
-    about = {"name": "home", "title": "Home", "summary": "Where Ana lives.", "narrative": "Berlin."}
+    about = {
+        "name": "home",
+        "title": "Home",
+        "summary": "Where Ana lives.",
+        "narrative": "Berlin.",
+    }
     return {"tracks": [{**about, "evidence": [line.split(": ")[0] for line in lines]}]}
 
 
@@ -71,17 +83,24 @@ def fill(memory: Memory) -> Any:
     """Ana's memory: a move that replaced a record, hostile texts, two appointments at once."""
     ana = memory.user(ANA)
     ana.add(
-        [_said("p", "I live in Porto.", "2026-01-01"), _said("c", "I have a cat.")], **_in("old")
+        [_said("p", "I live in Porto.", "2026-01-01"), _said("c", "I have a cat.")],
+        **_in("old"),
     )
     ana.flush()
     ana.add([_said("b", "I moved to Berlin last week.", "2026-02-01")], **_in("new"))
     ana.flush()
-    ana.add([_said(name, text) for name, text in HOSTILE.items()], **_in("<b>hostile</b>"))
-    rows = [{"text": text, "source_message_ids": [name]} for name, text in HOSTILE.items()]
+    ana.add(
+        [_said(name, text) for name, text in HOSTILE.items()], **_in("<b>hostile</b>")
+    )
+    rows = [
+        {"text": text, "source_message_ids": [name]} for name, text in HOSTILE.items()
+    ]
     timed = {"facet": "schedule", "kind": "event", "source_message_ids": ["c"]}
     rows += [
         {**timed, "record_id": f"e{n}", "text": text, "event_time": DENTIST}
-        for n, text in enumerate(("Ana sees the dentist.", "Ana has the cat vaccinated."))
+        for n, text in enumerate(
+            ("Ana sees the dentist.", "Ana has the cat vaccinated.")
+        )
     ]
     report = ana.add_records(rows)
     assert not report.rejected, report

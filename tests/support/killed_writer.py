@@ -56,7 +56,11 @@ POINTS = """
 def text_of(n: int, part: int) -> str:
     """What message `n.part` says; every third user message corrects where the user lives."""
     if part == 0:
-        return f"I moved to place{n}." if n % 3 == 0 else f"My note number {n} is about thing{n}."
+        return (
+            f"I moved to place{n}."
+            if n % 3 == 0
+            else f"My note number {n} is about thing{n}."
+        )
     return f"I see, {n} it is." if part == 1 else f"And there is more{n} to it."
 
 
@@ -79,16 +83,29 @@ def scripted_model() -> AnswersBySchema:
                 lives = f"The user lives in {said.split()[-1]}"
                 changes += [
                     change(older, "replaces", said, message=alias, by=len(rows))
-                    for older in re.findall(r"^(n\d+) .*lives in", question, re.MULTILINE)
+                    for older in re.findall(
+                        r"^(n\d+) .*lives in", question, re.MULTILINE
+                    )
                 ]
                 rows.append({"text": lives, "sources": [alias], "attribute": "home"})
             elif speaker == "user":
-                rows.append({"text": f"Said: {said}", "sources": [alias], "attribute": said[:40]})
+                rows.append(
+                    {
+                        "text": f"Said: {said}",
+                        "sources": [alias],
+                        "attribute": said[:40],
+                    }
+                )
         return memories(*rows, changes=changes[-4:])
 
     def gather(question: str) -> dict[str, Any]:
         new = question.split("Changed records:\n")[1].splitlines()
-        track = {"name": "all", "title": "All", "summary": "All.", "narrative": "All there is."}
+        track = {
+            "name": "all",
+            "title": "All",
+            "summary": "All.",
+            "narrative": "All there is.",
+        }
         return {"tracks": [{**track, "evidence": [line.split(":")[0] for line in new]}]}
 
     return AnswersBySchema(
@@ -137,7 +154,9 @@ def kill_at(point: str, call: int, before: bool) -> None:
     setattr(owner, attribute, _deadly(getattr(owner, attribute), call, before))
 
 
-def _deadly(function: Callable[..., Any], call: int, before: bool) -> Callable[..., Any]:
+def _deadly(
+    function: Callable[..., Any], call: int, before: bool
+) -> Callable[..., Any]:
     calls = 0
 
     def counted(*args: Any, **options: Any) -> Any:

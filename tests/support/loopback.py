@@ -10,7 +10,9 @@ def loopback_alone() -> Iterator[None]:
     """Let a test reach this machine, and nothing else."""
     import pytest_socket
 
-    pytest_socket.socket_allow_hosts(["127.0.0.1", "localhost", "::1"], allow_unix_socket=True)
+    pytest_socket.socket_allow_hosts(
+        ["127.0.0.1", "localhost", "::1"], allow_unix_socket=True
+    )
     yield
     pytest_socket._remove_restrictions()
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mcp", reason='the extra is not installed: pip install "langmem-graph[mcp]"')
+pytest.importorskip(
+    "mcp", reason='the extra is not installed: pip install "langmem-graph[mcp]"'
+)
 
 from mcp import ClientSession, types
 
@@ -19,7 +21,10 @@ COMMAND = ["-m", "langmem_graph", "mcp"]
 def environment(home: Path) -> dict[str, str]:
     left_out = {"LANGMEM_GRAPH_USER", "LANGMEM_GRAPH_MODEL", "LANGMEM_GRAPH_CHROMA"}
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
-    own = {"LANGMEM_GRAPH_DIR": str(home / "memory"), "LANGMEM_GRAPH_EMBEDDINGS": "hash"}
+    own = {
+        "LANGMEM_GRAPH_DIR": str(home / "memory"),
+        "LANGMEM_GRAPH_EMBEDDINGS": "hash",
+    }
     path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
     return {**kept, **own, "PYTHONPATH": path, "COLUMNS": "300"}
 

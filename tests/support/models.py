@@ -28,7 +28,9 @@ def _track(prompt: str) -> dict[str, Any]:
     story = "\n".join(words for _, words in new)[:1_900]
     same = {"name": "all", "title": "All", "summary": story[:300] or "none"}
     return {
-        "tracks": [{**same, "narrative": story or "none", "evidence": [a for a, _ in new][:40]}]
+        "tracks": [
+            {**same, "narrative": story or "none", "evidence": [a for a, _ in new][:40]}
+        ]
     }
 
 

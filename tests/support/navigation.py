@@ -29,11 +29,16 @@ OF_ANA = {"m1", "m2", "r1", "r2"}
 def fill(memory: Memory) -> Memory:
     """Ana has every layer; Bob has other words under other ids."""
     ana, bob = memory.user("ana"), memory.user("bob")
-    ana.add(said("I always take an aisle seat.", id="m1", at="2025-01-01"), session_id="s")
+    ana.add(
+        said("I always take an aisle seat.", id="m1", at="2025-01-01"), session_id="s"
+    )
     ana.add(said("My sister Eva keeps bees.", id="m2", at="2025-01-02"), session_id="s")
     bob.add(said("I always take a window seat.", id="b1"), session_id="s")
     ana.add_records(
-        [_record("r1", "The user takes aisle seats.", "m1"), _record("r2", "Eva has bees.", "m2")]
+        [
+            _record("r1", "The user takes aisle seats.", "m1"),
+            _record("r2", "Eva has bees.", "m2"),
+        ]
     )
     bob.add_records([_record("rb", "The user takes window seats.", "b1")])
     at = "2025-01-03T00:00:00Z"
@@ -42,7 +47,10 @@ def fill(memory: Memory) -> Memory:
     profile = ProfileFile(text="Flies a lot.", topics=["travel"], updated_at=at)
     index = render_index([track], profile)
     bodies = {"topics/travel.md": render(track), PROFILE: render(profile), INDEX: index}
-    with memory._services.room("ana") as room, room.database.write_transaction() as connection:
+    with (
+        memory._services.room("ana") as room,
+        room.database.write_transaction() as connection,
+    ):
         write_files(connection, bodies)
     return memory
 

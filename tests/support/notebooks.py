@@ -40,8 +40,14 @@ def main() -> None:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             printed = run(notebook)
-        for number, (cell, text) in enumerate(zip(code_cells(notebook), printed, strict=True), 1):
-            stream = {"output_type": "stream", "name": "stdout", "text": text.splitlines(True)}
+        for number, (cell, text) in enumerate(
+            zip(code_cells(notebook), printed, strict=True), 1
+        ):
+            stream = {
+                "output_type": "stream",
+                "name": "stdout",
+                "text": text.splitlines(True),
+            }
             cell["outputs"] = [stream] if text else []
             cell["execution_count"] = number
         text = json.dumps(notebook, ensure_ascii=False, indent=1)

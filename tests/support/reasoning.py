@@ -14,7 +14,12 @@ ANA = {"configurable": {"user_id": "ana"}}
 
 def tell(memory: Memory, user: str) -> None:
     for number, (own, text) in enumerate(SAID.items(), 1):
-        said = {"role": "user", "content": text, "id": own, "at": f"2025-03-0{number}T10:00"}
+        said = {
+            "role": "user",
+            "content": text,
+            "id": own,
+            "at": f"2025-03-0{number}T10:00",
+        }
         memory.user(user).add([said], session_id="s")
 
 
@@ -28,7 +33,11 @@ def with_records(memory: Memory, *texts: str) -> list[int]:
     for number, text in enumerate(texts):
         said = {"role": "user", "content": f"words {number}", "id": f"w{number}"}
         ana.add([said], session_id="r")
-        row = {"text": text, "source_message_ids": [f"w{number}"], "record_id": f"r{number}"}
+        row = {
+            "text": text,
+            "source_message_ids": [f"w{number}"],
+            "record_id": f"r{number}",
+        }
         ana.add_records([row])
         ids.append(number + 1)
     return ids

@@ -7,7 +7,11 @@ from tests.support.schedule_oracle import Timed
 
 MADRID, NEW_YORK, LONDON = "Europe/Madrid", "America/New_York", "Europe/London"
 TOKYO, KATHMANDU, AUCKLAND = "Asia/Tokyo", "Asia/Kathmandu", "Pacific/Auckland"
-HONOLULU, LORD_HOWE, KIRITIMATI = "Pacific/Honolulu", "Australia/Lord_Howe", "Pacific/Kiritimati"
+HONOLULU, LORD_HOWE, KIRITIMATI = (
+    "Pacific/Honolulu",
+    "Australia/Lord_Howe",
+    "Pacific/Kiritimati",
+)
 
 
 @dataclass(frozen=True)
@@ -32,11 +36,15 @@ class Case:
     """How a careless proposal is understood."""
 
 
-def at(start: str, end: str | None = None, zone: str | None = None, **more: Any) -> Timed:
+def at(
+    start: str, end: str | None = None, zone: str | None = None, **more: Any
+) -> Timed:
     return Timed(start, end, zone, **more)
 
 
-def day(start: str, end: str | None = None, zone: str | None = None, **more: Any) -> Timed:
+def day(
+    start: str, end: str | None = None, zone: str | None = None, **more: Any
+) -> Timed:
     return Timed(start, end, zone, "day", **more)
 
 
@@ -47,14 +55,23 @@ def item(text: str, time: Timed | None, counts: bool = True, **record: Any) -> I
 REVIEW = item("review", at("2025-06-03T15:00", "2025-06-03T16:00"))
 
 STANDUP = item(
-    "standup", at("2025-03-03T09:00", "2025-03-03T09:30", MADRID, rule="FREQ=WEEKLY;BYDAY=MO")
+    "standup",
+    at("2025-03-03T09:00", "2025-03-03T09:30", MADRID, rule="FREQ=WEEKLY;BYDAY=MO"),
 )
 
-CALL = item("call", at("2025-03-03T10:00", "2025-03-03T11:00", NEW_YORK, rule="FREQ=WEEKLY"))
-NIGHT = item("night shift", at("2025-03-01T22:00", "2025-03-02T06:00", MADRID, rule="FREQ=DAILY"))
-YOGA = item("yoga", at("2025-06-03T18:00", "2025-06-03T19:00", rule="FREQ=WEEKLY;INTERVAL=2"))
+CALL = item(
+    "call", at("2025-03-03T10:00", "2025-03-03T11:00", NEW_YORK, rule="FREQ=WEEKLY")
+)
+NIGHT = item(
+    "night shift", at("2025-03-01T22:00", "2025-03-02T06:00", MADRID, rule="FREQ=DAILY")
+)
+YOGA = item(
+    "yoga", at("2025-06-03T18:00", "2025-06-03T19:00", rule="FREQ=WEEKLY;INTERVAL=2")
+)
 PAYDAY = item("payday", day("2025-01-31", rule="FREQ=MONTHLY;BYMONTHDAY=-1"))
-LEAP = item("leap party", at("2024-02-29T20:00", "2024-02-29T23:00", rule="FREQ=YEARLY"))
+LEAP = item(
+    "leap party", at("2024-02-29T20:00", "2024-02-29T23:00", rule="FREQ=YEARLY")
+)
 TRIP = item("trip", day("2025-06-03", "2025-06-05"))
 NOTHING: dict[str, str] = {}
 

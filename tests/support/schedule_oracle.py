@@ -33,7 +33,10 @@ def intervals(timed: Timed, until: datetime) -> list[Interval]:
     first, last = _moment(timed.start, zone), timed.end and _moment(timed.end, zone)
     if timed.unit != "minute":
         days = (_wall(last or first, zone).date(), _wall(first, zone).date())
-        return [_whole(wall, timed.unit, *days, zone) for wall in _walls(timed, first, zone, until)]
+        return [
+            _whole(wall, timed.unit, *days, zone)
+            for wall in _walls(timed, first, zone, until)
+        ]
     if timed.rule is None:
         return [(first, last if last and last > first else first + HOUR)]
     found = []
@@ -48,13 +51,18 @@ def intervals(timed: Timed, until: datetime) -> list[Interval]:
 
 def collisions(item: Timed, proposal: Timed, ahead: timedelta) -> list[Interval]:
     """The item's intervals that share more than an instant with the proposal's."""
-    asked = intervals(proposal, _moment(proposal.start, ZoneInfo(proposal.zone or "UTC")) + ahead)
+    asked = intervals(
+        proposal, _moment(proposal.start, ZoneInfo(proposal.zone or "UTC")) + ahead
+    )
     own = intervals(item, max(end for _, end in asked))
     return [(a, b) for a, b in own if any(max(a, c) < min(b, d) for c, d in asked)]
 
 
-def _walls(timed: Timed, first: datetime, zone: ZoneInfo, until: datetime) -> list[datetime]:
-    margin = 2 * DAY if timed.unit == "minute" else 370 * DAY  # a week begins before its Friday
+def _walls(
+    timed: Timed, first: datetime, zone: ZoneInfo, until: datetime
+) -> list[datetime]:
+    # a week begins before its Friday
+    margin = 2 * DAY if timed.unit == "minute" else 370 * DAY
     start, stop = _wall(first, zone), _wall(until, zone) + margin
     if timed.rule is None:
         return [start]
@@ -63,7 +71,9 @@ def _walls(timed: Timed, first: datetime, zone: ZoneInfo, until: datetime) -> li
     assert rule is not None
     last = _last(limit[1], zone) if limit else stop
     return list(
-        takewhile(lambda wall: wall <= last and wall < stop, rule.xafter(start, FOREVER, True))
+        takewhile(
+            lambda wall: wall <= last and wall < stop, rule.xafter(start, FOREVER, True)
+        )
     )
 
 
@@ -71,11 +81,15 @@ def _last(text: str, zone: ZoneInfo) -> datetime:
     if "T" not in text:
         return datetime.combine(datetime.strptime(text, "%Y%m%d"), time.max)
     if text.endswith("Z"):
-        return _wall(datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC), zone)
+        return _wall(
+            datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC), zone
+        )
     return datetime.strptime(text, "%Y%m%dT%H%M%S")
 
 
-def _whole(wall: datetime, unit: str, last: object, first: object, zone: ZoneInfo) -> Interval:
+def _whole(
+    wall: datetime, unit: str, last: object, first: object, zone: ZoneInfo
+) -> Interval:
     """Whole days, weeks (from Monday), months or years, as many as from `first` to `last`."""
     here = wall.date().toordinal()
     begin, end = first.toordinal(), last.toordinal()  # type: ignore[attr-defined]
@@ -89,7 +103,9 @@ def _whole(wall: datetime, unit: str, last: object, first: object, zone: ZoneInf
         spans = _month(end) // size - _month(begin) // size + 1
         month = _month(here) // size * size
         edges = _first_of(month), _first_of(month + spans * size)
-    midnight, after = (datetime.combine(datetime.fromordinal(e), time.min) for e in edges)
+    midnight, after = (
+        datetime.combine(datetime.fromordinal(e), time.min) for e in edges
+    )
     return _utc(midnight, zone), _utc(after, zone)
 
 

@@ -18,8 +18,14 @@ def noted(*rows: dict[str, Any]) -> dict[str, Any]:
     return {"memories": [{**base, **row} for row in rows]}
 
 
-def scripted_model(extracted: Any = None, time: Any = None, **more: Any) -> AnswersBySchema:
-    plan = time if isinstance(time, str) else {"intent": "act", "sure": True, **(time or NO_TIME)}
+def scripted_model(
+    extracted: Any = None, time: Any = None, **more: Any
+) -> AnswersBySchema:
+    plan = (
+        time
+        if isinstance(time, str)
+        else {"intent": "act", "sure": True, **(time or NO_TIME)}
+    )
     return AnswersBySchema(Extraction=extracted or noted(), GoalPlan=plan, **more)
 
 
@@ -38,8 +44,17 @@ DENTIST = {"text": "The user sees the dentist.", "when": "2099-06-02T15:30"}
 
 def with_dentist(memory: Memory, user: str = "ana", **time: Any) -> Any:
     ana = memory.user(user)
-    said = {"role": "user", "content": "I see the dentist.", "id": "m1", "at": "2099-05-01T10:00"}
+    said = {
+        "role": "user",
+        "content": "I see the dentist.",
+        "id": "m1",
+        "at": "2099-05-01T10:00",
+    }
     ana.add([said], session_id="s")
-    row = {"text": "The user sees the dentist.", "source_message_ids": ["m1"], "facet": "schedule"}
+    row = {
+        "text": "The user sees the dentist.",
+        "source_message_ids": ["m1"],
+        "facet": "schedule",
+    }
     ana.add_records([{**row, "event_time": {"start": "2099-06-02T15:30", **time}}])
     return ana

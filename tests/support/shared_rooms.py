@@ -24,11 +24,22 @@ from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools import create_memory_tools
 from tests.conftest import let_go, said
 
-USERS, ROOMS = ("ana", "bob", "team"), ("team", "shop", "ana")  # two rooms have users' names
+# two rooms have users' names
+USERS, ROOMS = ("ana", "bob", "team"), ("team", "shop", "ana")
 ODD: dict[str, Any] = {
     "one": 1, "text": "yes", "none": None, "list": [True], "numpy": np.True_, "type": bool
 }  # fmt: skip
-MOODS = ("yes", "yes", "later yes", "no", "later no", "raises", "later raises", "exits", *ODD)
+MOODS = (
+    "yes",
+    "yes",
+    "later yes",
+    "no",
+    "later no",
+    "raises",
+    "later raises",
+    "exits",
+    *ODD,
+)
 SETTINGS = Settings(authorize_seconds=0.5)
 Key = tuple[str, str, str]
 
@@ -44,7 +55,9 @@ class Application:
         keys = [(u, r, a) for u in USERS for r in ROOMS for a in ("read", "write")]
         self.moods = {key: self.chance.choice(MOODS) for key in keys}
         if self.chance.random() < hanging:
-            self.moods |= dict.fromkeys(keys, self.chance.choice(["hangs", "later hangs"]))
+            self.moods |= dict.fromkeys(
+                keys, self.chance.choice(["hangs", "later hangs"])
+            )
 
     def allows(self, *key: str) -> bool:
         return self.moods[key[0], key[1], key[2]] in ("yes", "later yes")
@@ -81,7 +94,9 @@ def opening(path: Path) -> Iterator[Callable[..., Memory]]:
         return user in {"team": ("ana", "bob"), "shop": ("ana",)}.get(room, ())
 
     def open_memory(authorize: Any = members, **options: Any) -> Memory:
-        memories.append(Memory(path, authorize=authorize, **{"embeddings": "hash", **options}))
+        memories.append(
+            Memory(path, authorize=authorize, **{"embeddings": "hash", **options})
+        )
         return memories[-1]
 
     yield open_memory
@@ -92,7 +107,9 @@ def told(memory: Memory) -> Memory:
     """With one message in `team` and one of ana's own, both with the same id."""
     team = memory.shared("team", as_user="bob")
     team.add([said("we ship the pelicans on Friday", id="m1")], session_id="plans")
-    memory.user("ana").add([said("I am afraid of pelicans", id="m1")], session_id="mine")
+    memory.user("ana").add(
+        [said("I am afraid of pelicans", id="m1")], session_id="mine"
+    )
     return memory
 
 
@@ -109,38 +126,56 @@ def fill(memory: Memory, application: Application) -> None:
     for user in USERS:
         _fill(memory, user, memory.user(user), f"own-{user}")
     for room in ROOMS:
-        application.moods = {("bob", room, action): "yes" for action in ("read", "write")}
-        _fill(memory, shared_key(room), memory.shared(room, as_user="bob"), f"room-{room}")
+        application.moods = {
+            ("bob", room, action): "yes" for action in ("read", "write")
+        }
+        _fill(
+            memory, shared_key(room), memory.shared(room, as_user="bob"), f"room-{room}"
+        )
 
 
 def _fill(memory: Memory, key: str, user: UserMemory, word: str) -> None:
     texts = [f"the meeting of {word} is on day {n}" for n in range(3)]
-    rows = [said(text, id=f"m{n}") for n, text in enumerate(texts)]  # the same ids in all
+    # the same ids in all
+    rows = [said(text, id=f"m{n}") for n, text in enumerate(texts)]
     user.add(rows, session_id="s")
-    fact = {"text": f"{word} has meetings", "record_id": "r1", "source_message_ids": ["m1"]}
+    fact = {
+        "text": f"{word} has meetings",
+        "record_id": "r1",
+        "source_message_ids": ["m1"],
+    }
     user.add_records([fact, {**fact, "text": f"{word} has a piano", "record_id": "r2"}])
     _cause(memory, key)
 
 
 def _cause(memory: Memory, key: str) -> None:
     """An edge from the first record of a room to the second."""
-    with memory._services.room(key) as room, room.database.write_transaction() as connection:
+    with (
+        memory._services.room(key) as room,
+        room.database.write_transaction() as connection,
+    ):
         add_link(connection, 1, 2, CAUSAL, weight=0.9, scorer="t", origin="t")
 
 
-def _tool(memory: Memory, user: str, rooms: Sequence[str], name: str, asked: Any) -> Any:
+def _tool(
+    memory: Memory, user: str, rooms: Sequence[str], name: str, asked: Any
+) -> Any:
     tools = create_memory_tools(memory, user_id=user, shared=rooms)
     return next(one for one in tools if one.name == name).invoke(asked)
 
 
-def _navigated(memory: Memory, user: str, rooms: Sequence[str], name: str, asked: Any) -> Any:
+def _navigated(
+    memory: Memory, user: str, rooms: Sequence[str], name: str, asked: Any
+) -> Any:
     env = NavigationEnv(memory, shared=rooms)
     env.reset({"user_id": user, "question": "Which meeting?"})
     return env.step({"name": name, "arguments": asked})
 
 
 READERS: dict[str, Callable[[Memory, str, Sequence[str]], Any]] = {
-    "recall": lambda m, u, r: m.user(u, shared=r).recall("meeting", k=30, max_tokens=4_000),
+    "recall": lambda m, u, r: m.user(u, shared=r).recall(
+        "meeting", k=30, max_tokens=4_000
+    ),
     "arecall": lambda m, u, r: asyncio.run(
         m.user(u, shared=r).arecall("meeting", k=30, max_tokens=4_000)
     ),
@@ -150,14 +185,22 @@ READERS: dict[str, Callable[[Memory, str, Sequence[str]], Any]] = {
     "a graph": lambda m, u, r: create_recall_graph(
         m, mode="reason", k=30, max_tokens=4_000, user_id=u, shared=r
     ).invoke({"messages": [("user", "meeting")]}),
-    "messages": lambda m, u, r: m.user(u, shared=r).search_conversation("meeting", k=30),
-    "sessions": lambda m, u, r: m.user(u, shared=r).search_conversation("day", 30, "session"),
+    "messages": lambda m, u, r: m.user(u, shared=r).search_conversation(
+        "meeting", k=30
+    ),
+    "sessions": lambda m, u, r: m.user(u, shared=r).search_conversation(
+        "day", 30, "session"
+    ),
     "records": lambda m, u, r: m.user(u, shared=r).search_records("meetings", k=30),
     "ids": lambda m, u, r: m.user(u, shared=r).get_conversation(["m0", "m1"]),
     "record ids": lambda m, u, r: m.user(u, shared=r).get_records("r1"),
-    "retriever": lambda m, u, r: m.user(u, shared=r).as_retriever(k=30).invoke("meeting"),
+    "retriever": lambda m, u, r: (
+        m.user(u, shared=r).as_retriever(k=30).invoke("meeting")
+    ),
     "a tool": lambda m, u, r: _tool(m, u, r, "get_records", {"record_ids": ["r1"]}),
-    "navigation": lambda m, u, r: _navigated(m, u, r, "get_records", {"record_ids": ["r1"]}),
+    "navigation": lambda m, u, r: _navigated(
+        m, u, r, "get_records", {"record_ids": ["r1"]}
+    ),
 }
 
 
@@ -185,7 +228,8 @@ def _used_by_one(memory: Memory, application: Application, user: str, room: str)
     shared, through = memory.shared(room, as_user=user), 0
     calls: dict[str, Callable[[], Any]] = {
         "read": lambda: shared.recall("meeting"),
-        "write": lambda: shared.undo(message="m0"),  # changes nothing: no record was made of it
+        # changes nothing: no record was made of it
+        "write": lambda: shared.undo(message="m0"),
     }
     for action, call in calls.items():
         try:
@@ -216,14 +260,18 @@ def linked(place: Any) -> Memory:
         "GoalPlan": {"intent": "act", "sure": False, "risks": [risk]},
         "Consequences": judged,
     }
-    few = ReasoningSettings(plan_facts=1, subgoals=1, risk_facts=1, use_semantic_edges=False)
+    few = ReasoningSettings(
+        plan_facts=1, subgoals=1, risk_facts=1, use_semantic_edges=False
+    )
     options: Any = {"embeddings": "hash", "model": ScriptedChatModel(answers=answers)}
     options |= {"authorize": lambda *_: True, "settings": Settings(reasoning=few)}
     memory = Memory(place, **options)
     team = memory.shared("team", as_user="bob")
     for n, text in enumerate(["Pelicans travel by barge", FLOOD]):
         team.add([said(f"words {n}", id=f"m{n}")], session_id="s")
-        team.add_records({"text": text, "record_id": f"r{n}", "source_message_ids": [f"m{n}"]})
+        team.add_records(
+            {"text": text, "record_id": f"r{n}", "source_message_ids": [f"m{n}"]}
+        )
     _cause(memory, shared_key("team"))
     memory.user("ana").add([said("I like tea")], session_id="s")
     return memory
@@ -262,13 +310,18 @@ def check_misspelt(memory: Memory, caplog: Any) -> None:
         for found in (ana.recall(**asked), asyncio.run(ana.arecall(**asked))):
             assert (found.report.status, found.report.warnings) == ("ok", [NOTHING])
             assert "we ship the pelicans" in found.context
-    tool = {"title": "ship", "type": "object", "properties": {"day": {"type": "string"}}}
+    tool = {
+        "title": "ship",
+        "type": "object",
+        "properties": {"day": {"type": "string"}},
+    }
     calls = (ana.ground(tool, "ship it"), asyncio.run(ana.aground(tool, "ship it")))
     assert all(call.warnings.count(NOTHING) == 1 for call in calls)
     _check_graphs(memory, tool)
     eve = memory.user("eve", shared=["team", "shpo"]).recall("ship")
     assert eve.report.warnings == [
-        f"the shared room {room!r} was left out: authorize said no." for room in ("team", "shpo")
+        f"the shared room {room!r} was left out: authorize said no."
+        for room in ("team", "shpo")
     ]
     memory.shared("shpo", as_user="bob").add([said("shpo it is")], session_id="s")
     assert ana.recall("ship").report.warnings == []
@@ -280,7 +333,9 @@ def _check_graphs(memory: Memory, tool: Any) -> None:
         config: Any = {"configurable": {"user_id": user}}
         for mode in ("fast", "reason"):
             graph = create_recall_graph(memory, mode=mode, shared=["team", "shpo"])
-            for found in both_ways(graph, {"messages": [("user", "when do we ship?")]}, config):
+            for found in both_ways(
+                graph, {"messages": [("user", "when do we ship?")]}, config
+            ):
                 report = found["memory_recall"]["report"]
                 assert (report["status"], report["warnings"].count(NOTHING)) == expected
         filling = create_grounding_graph(memory, tools=tool, shared=["team", "shpo"])

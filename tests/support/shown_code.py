@@ -43,7 +43,9 @@ def blocks(page: Path) -> Iterator[Block]:
         )
 
 
-def run_page(page: Path, folder: Path, names: dict[str, Any] | None = None) -> list[str]:
+def run_page(
+    page: Path, folder: Path, names: dict[str, Any] | None = None
+) -> list[str]:
     """Run a page's Python from top to bottom, as one program; what each block printed.
 
     Tests that it shows (`def test_…(tmp_path)`) are run too. `names` are known beforehand: none,
@@ -53,7 +55,8 @@ def run_page(page: Path, folder: Path, names: dict[str, Any] | None = None) -> l
     printed = []
     for block in (one for one in blocks(page) if one.kind == "python"):
         out = io.StringIO()
-        source = "\n" * (block.line - 1) + block.text  # tracebacks name the page's lines
+        # tracebacks name the page's lines
+        source = "\n" * (block.line - 1) + block.text
         with contextlib.redirect_stdout(out):
             exec(compile(source, str(page), "exec"), known)
         printed.append(out.getvalue())

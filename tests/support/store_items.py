@@ -11,7 +11,8 @@ from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
 
 NUTS = {"text": "Alice eats no nuts."}
-EAGER = Settings(storage=StorageSettings(index_batch=1))  # every vector goes to Chroma at once
+# every vector goes to Chroma at once
+EAGER = Settings(storage=StorageSettings(index_batch=1))
 
 
 def keys(found: list[Any]) -> list[str]:

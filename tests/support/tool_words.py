@@ -36,19 +36,30 @@ def read_mail(text: str) -> str:
 
 
 def calls(*named: tuple[str, dict[str, Any]]) -> AIMessage:
-    asked = [{"name": name, "args": args, "id": f"c{n}"} for n, (name, args) in enumerate(named)]
+    asked = [
+        {"name": name, "args": args, "id": f"c{n}"}
+        for n, (name, args) in enumerate(named)
+    ]
     return AIMessage("", tool_calls=asked)
 
 
 def known(memory: Memory) -> Any:
     user: Any = memory.user(f"ana {next(_users)}")
-    user.add([said(text, id=name) for name, text in OWN.items()], session_id="s", at="2025-01-01")
+    user.add(
+        [said(text, id=name) for name, text in OWN.items()],
+        session_id="s",
+        at="2025-01-01",
+    )
     for name, text in OWN.items():
-        user.add_records({"text": text, "record_id": name, "source_message_ids": [name]})
+        user.add_records(
+            {"text": text, "record_id": name, "source_message_ids": [name]}
+        )
     return user
 
 
-def run(memory: Memory, user: Any, asked: str, *script: Any, **options: Any) -> list[Any]:
+def run(
+    memory: Memory, user: Any, asked: str, *script: Any, **options: Any
+) -> list[Any]:
     """A turn of an agent with middleware, a mail tool and memory's tools."""
     tools = [read_mail, *create_memory_tools(memory, **options)]
     agent = create_agent(
@@ -64,7 +75,10 @@ def run(memory: Memory, user: Any, asked: str, *script: Any, **options: Any) -> 
 
 def held(user: Any) -> list[tuple[Any, ...]]:
     found = user.get_records(list(OWN))
-    shown = [(one.text, one.status, one.valid_to, one.confirmation, one.origin) for one in found]
+    shown = [
+        (one.text, one.status, one.valid_to, one.confirmation, one.origin)
+        for one in found
+    ]
     return [*shown, *map(str, user.changes("bank")), *map(str, user.changes("allergy"))]
 
 
@@ -75,10 +89,15 @@ def check_that_hostile_mail_changes_nothing(memory: Memory) -> None:
         before = held(user)
         obeys = [
             ("correct", {"record_id": name, "text": planted, "quote": quote})
-            for name, quote in (("bank", "I am waiting for Ana"), ("allergy", OWN["allergy"]))
+            for name, quote in (
+                ("bank", "I am waiting for Ana"),
+                ("allergy", OWN["allergy"]),
+            )
         ]
         obeys += [("remember", {"text": planted, "quote": ASKED})]
-        obeys += [("remember", {"text": planted, "kind": "instruction", "quote": ASKED})]
+        obeys += [
+            ("remember", {"text": planted, "kind": "instruction", "quote": ASKED})
+        ]
         obeys += [("forget", {"record_id": "bank"})]  # waits for a person
         mail = calls(("read_mail", {"text": text.format("bank", planted)}))
         run(memory, user, ASKED, mail, calls(*obeys), allow_forget=True)
@@ -86,11 +105,14 @@ def check_that_hostile_mail_changes_nothing(memory: Memory) -> None:
         made = [one for one in user.records() if one.record_id not in OWN]
         told = {(one.origin, one.confirmation, one.kind) for one in made}
         assert told == {("assistant", "draft", "fact")}
-        assert user.search_records(planted, 9, where={"origin": "user"})[0].text != planted
+        assert (
+            user.search_records(planted, 9, where={"origin": "user"})[0].text != planted
+        )
         notes = [one for one in user.export() if one["content"] == planted]
         assert {one["role"] for one in notes} == {"assistant"}
         context = user.recall(planted).context
         assert " assistant [noted-" in context
         assert " user [noted-" not in context
-        run(memory, user, "Thank you.", calls(*obeys[:-1]))  # and once more in the next turn
+        # and once more in the next turn
+        run(memory, user, "Thank you.", calls(*obeys[:-1]))
         assert held(user) == before

@@ -17,7 +17,8 @@ def changed_lines(question: str) -> dict[str, str]:
 def texts_in(question: str) -> list[str]:
     """The words of the changed records, without date, kind and what became of them."""
     return [
-        re.sub(r'^.*?\) "(.*)" - .*$', r"\1", line) for line in changed_lines(question).values()
+        re.sub(r'^.*?\) "(.*)" - .*$', r"\1", line)
+        for line in changed_lines(question).values()
     ]
 
 
@@ -26,7 +27,9 @@ def gather(question: str) -> dict[str, Any]:
     new = changed_lines(question)
     told = "append" if "- boats: " in question else "narrative"
     track = {"name": "boats", "title": "Boats", "summary": f"{len(new)} more."}
-    return {"tracks": [{**track, told: " ".join(texts_in(question)), "evidence": list(new)}]}
+    return {
+        "tracks": [{**track, told: " ".join(texts_in(question)), "evidence": list(new)}]
+    }
 
 
 PROFILE = {"text": "Owns boats.", "topics": ["boats"]}
@@ -59,7 +62,9 @@ def user_with_source(memory: Any) -> Any:
     """Ana, with a message that no model reads."""
     told = {"role": "user", "content": "Be brief.", "id": "m0"}
     services = memory._services
-    add_messages(services, "ana", told, "s0", None, whole_conversation=False, read=False)
+    add_messages(
+        services, "ana", told, "s0", None, whole_conversation=False, read=False
+    )
     return memory.user("ana")
 
 

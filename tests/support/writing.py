@@ -13,9 +13,15 @@ from tests.support.settings import nested
 
 
 def memories(
-    *rows: dict[str, Any], changes: Sequence[dict[str, Any]] = (), look_for: Sequence[str] = ()
+    *rows: dict[str, Any],
+    changes: Sequence[dict[str, Any]] = (),
+    look_for: Sequence[str] = (),
 ) -> dict[str, Any]:
-    return {"memories": list(rows), "changes": list(changes), "look_for": list(look_for)}
+    return {
+        "memories": list(rows),
+        "changes": list(changes),
+        "look_for": list(look_for),
+    }
 
 
 def lines_of(question: str) -> dict[str, tuple[str, str]]:
@@ -41,13 +47,21 @@ def record_alias(question: str, words: str) -> str:
 def change(record: str, relation: str, quote: str, **fields: Any) -> dict[str, Any]:
     """A proposed change; the message is `m1` and the memory that holds instead the first one."""
     given = {"record": record, "relation": relation, "message": "m1", "quote": quote}
-    return {"by": 0} | given | fields if relation in ("replaces", "corrects") else given | fields
+    return (
+        {"by": 0} | given | fields
+        if relation in ("replaces", "corrects")
+        else given | fields
+    )
 
 
 def echo(question: str) -> dict[str, Any]:
     """A memory of everything the user says."""
     rows = [
-        {"text": f"The user said: {text}", "sources": [alias], "attribute": f"words {text[:20]}"}
+        {
+            "text": f"The user said: {text}",
+            "sources": [alias],
+            "attribute": f"words {text[:20]}",
+        }
         for alias, (speaker, text) in lines_of(question).items()
         if speaker == "user"
     ]
@@ -62,8 +76,14 @@ def memory_at(path: Path) -> Iterator[Callable[..., Memory]]:
     def make(model: Any, **settings: Any) -> Memory:
         while opened:
             opened.pop().close()
-        settings = {"extraction__debounce_seconds": 0.02, "storage__closing_seconds": 5, **settings}
-        opened.append(Memory(path, model=model, embeddings="hash", settings=nested(**settings)))
+        settings = {
+            "extraction__debounce_seconds": 0.02,
+            "storage__closing_seconds": 5,
+            **settings,
+        }
+        opened.append(
+            Memory(path, model=model, embeddings="hash", settings=nested(**settings))
+        )
         return opened[-1]
 
     yield make
@@ -78,7 +98,13 @@ def turn(user: str, assistant: str = "I see.", number: int = 0) -> list[dict[str
 
 
 def track(**fields: Any) -> dict[str, Any]:
-    whole = {"name": "x", "title": "X", "summary": "s", "narrative": "n", "evidence": ["r1"]}
+    whole = {
+        "name": "x",
+        "title": "X",
+        "summary": "s",
+        "narrative": "n",
+        "evidence": ["r1"],
+    }
     return {"tracks": [whole | fields]}
 
 
@@ -108,9 +134,15 @@ BAD: dict[str, Any] = {
 }
 
 CHANGES: dict[str, Any] = {
-    **{name: answer for name, answer in BAD.items() if name not in ("unknown ids", "too much")},
+    **{
+        name: answer
+        for name, answer in BAD.items()
+        if name not in ("unknown ids", "too much")
+    },
     "unknown record": {"changes": [change("n99", "ended", "I own a boat")]},
-    "unknown message": {"changes": [change("n1", "ended", "I own a boat", message="m99")]},
+    "unknown message": {
+        "changes": [change("n1", "ended", "I own a boat", message="m99")]
+    },
     "invented quote": {"changes": [change("n1", "ended", "I sold the boat")]},
     "one word": {"changes": [change("n1", "ended", "boat")]},
     "no such memory": {"changes": [change("n1", "replaces", "I own a boat", by=99)]},

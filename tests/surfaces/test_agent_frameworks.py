@@ -11,7 +11,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langmem_graph import Memory
-from langmem_graph.graphs.nodes import MemoryState, create_recall_node, create_write_node
+from langmem_graph.graphs.nodes import (
+    MemoryState,
+    create_recall_node,
+    create_write_node,
+)
 from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import let_go
@@ -29,7 +33,9 @@ def book(seat: str) -> str:
 
 
 def calls(name: str, text: str = "", **args: Any) -> AIMessage:
-    return AIMessage(text, tool_calls=[{"name": name, "args": args, "id": f"call-{name}-{args}"}])
+    return AIMessage(
+        text, tool_calls=[{"name": name, "args": args, "id": f"call-{name}-{args}"}]
+    )
 
 
 def kept(memory: Memory) -> list[str]:
@@ -39,10 +45,14 @@ def kept(memory: Memory) -> list[str]:
 @pytest.mark.long
 @pytest.mark.parametrize("saved", [False, True])
 @pytest.mark.parametrize("form", [HumanMessage, lambda text: ("user", text)])
-def test_a_deep_agent_stores_each_message_once(memory: Memory, form: Any, saved: bool) -> None:
+def test_a_deep_agent_stores_each_message_once(
+    memory: Memory, form: Any, saved: bool
+) -> None:
     """Its state keeps a pair without an id, and the first step is a tool call."""
     create_deep_agent = pytest.importorskip("deepagents").create_deep_agent
-    turns = [step for n in "123" for step in (calls("book", seat=n), f"Seat {n} it is.")]
+    turns = [
+        step for n in "123" for step in (calls("book", seat=n), f"Seat {n} it is.")
+    ]
     agent = create_deep_agent(
         ScriptedChatModel(script=turns),
         tools=[book],
@@ -53,7 +63,9 @@ def test_a_deep_agent_stores_each_message_once(memory: Memory, form: Any, saved:
         agent.invoke({"messages": [form(f"Book seat {n}.")]}, config())
     spoken = [text for text in kept(memory) if not text.startswith("[calls")]
     assert spoken == [
-        text for n in "123" for text in (f"Book seat {n}.", f"booked {n}", f"Seat {n} it is.")
+        text
+        for n in "123"
+        for text in (f"Book seat {n}.", f"booked {n}", f"Seat {n} it is.")
     ]
     assert len(kept(memory)) == 12
 
@@ -78,10 +90,14 @@ def swarm_with_middleware(memory: Memory) -> Any:
 
 def swarm_with_tools_of_another_name(memory: Memory) -> Any:
     """Only the tool's own metadata says that it hands over; the middleware sees it."""
-    return agents_of_swarm("", [MemoryMiddleware(memory, extraction="manual")], "ask_flight_agent")
+    return agents_of_swarm(
+        "", [MemoryMiddleware(memory, extraction="manual")], "ask_flight_agent"
+    )
 
 
-def agents_of_swarm(text: str, middleware: Any = (), tool_name: str | None = None) -> Any:
+def agents_of_swarm(
+    text: str, middleware: Any = (), tool_name: str | None = None
+) -> Any:
     pytest.importorskip("langgraph_swarm")
     from langgraph_swarm import create_handoff_tool, create_swarm
 
@@ -93,7 +109,11 @@ def agents_of_swarm(text: str, middleware: Any = (), tool_name: str | None = Non
             name=name,
         )
         for name, other, answer in (
-            ("Host", "flight agent", calls(tool_name or "transfer_to_flight_agent", text)),
+            (
+                "Host",
+                "flight agent",
+                calls(tool_name or "transfer_to_flight_agent", text),
+            ),
             ("flight agent", "Host", FLIGHT),
         )
     ]
@@ -132,7 +152,11 @@ def test_a_hand_off_is_stored_but_never_found_quoted_or_extracted(
     assert rows[:3] == [("user", None), ("assistant", "plumbing"), ("tool", "plumbing")]
     assert len(handed) == (4 if host is supervisor else 2)
     assert all(any(word in text for word in TRANSFERS) for text in handed)
-    for query in ("transferred flight_agent", "Transferring back to supervisor", "flight"):
+    for query in (
+        "transferred flight_agent",
+        "Transferring back to supervisor",
+        "flight",
+    ):
         hits = ana.search_conversation(query, k=20)
         assert {hit.text for hit in hits}.isdisjoint(handed)
         assert not any(word in ana.recall(query).context for word in TRANSFERS)
@@ -148,7 +172,9 @@ def test_a_hand_off_is_stored_but_never_found_quoted_or_extracted(
 
 @pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
 @pytest.mark.parametrize("host", [supervisor, swarm])
-def test_words_beside_a_hand_off_are_the_assistants_own(memory: Memory, host: Any) -> None:
+def test_words_beside_a_hand_off_are_the_assistants_own(
+    memory: Memory, host: Any
+) -> None:
     app = host(memory, "I pass you on to flights.")
     app.invoke({"messages": [("user", "Which flight did I book?")]}, config())
     row = memory.user("ana").export()[1]
@@ -184,7 +210,9 @@ def transferred(agent: str, name: str = "") -> ToolMessage:
     return ToolMessage(text, name=tool_name, tool_call_id=f"call-{tool_name}-{{}}")
 
 
-def test_a_tool_that_is_only_called_like_a_hand_off_is_an_ordinary_one(memory: Memory) -> None:
+def test_a_tool_that_is_only_called_like_a_hand_off_is_an_ordinary_one(
+    memory: Memory,
+) -> None:
     """A hand-off has no arguments, and its answer and its name are made of the agent's name."""
     ana = memory.user("ana")
     paid = calls("transfer_to_savings", amount=5)
@@ -215,11 +243,17 @@ def test_the_words_of_a_hand_off_find_no_message_after_it(memory: Memory) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
-def test_a_client_that_sends_the_words_again_may_leave_hand_offs_out(memory: Memory) -> None:
+def test_a_client_that_sends_the_words_again_may_leave_hand_offs_out(
+    memory: Memory,
+) -> None:
     conversation = [("user", "Which flight?")]
     for _ in range(2):
         supervisor(memory).invoke({"messages": conversation}, config())
-        conversation += [("ai", FLIGHT), ("ai", "You fly with KL1."), ("user", "Thanks.")]
+        conversation += [
+            ("ai", FLIGHT),
+            ("ai", "You fly with KL1."),
+            ("user", "Thanks."),
+        ]
     rows = memory.user("ana").export()
     said = [row["content"] for row in rows if row.get("origin") != "plumbing"]
     answers = [FLIGHT, "You fly with KL1."]
@@ -229,9 +263,14 @@ def test_a_client_that_sends_the_words_again_may_leave_hand_offs_out(memory: Mem
 def test_calls_beside_a_hand_off_keep_the_message(memory: Memory) -> None:
     both = [*calls("transfer_to_bob").tool_calls, *calls("book", seat="1").tool_calls]
     memory.user("ana").add(
-        [AIMessage("", tool_calls=both), transferred("bob"), ("user", "And?")], session_id="s"
+        [AIMessage("", tool_calls=both), transferred("bob"), ("user", "And?")],
+        session_id="s",
     )
-    assert [row.get("origin") for row in memory.user("ana").export()] == [None, "plumbing", None]
+    assert [row.get("origin") for row in memory.user("ana").export()] == [
+        None,
+        "plumbing",
+        None,
+    ]
 
 
 def test_an_application_may_mark_its_own_plumbing(memory: Memory) -> None:
@@ -244,10 +283,14 @@ def test_an_application_may_mark_its_own_plumbing(memory: Memory) -> None:
     assert again.export()[0]["origin"] == "plumbing"
 
 
-def test_a_state_of_ones_own_with_a_worker_that_alone_has_memory(memory: Memory) -> None:
+def test_a_state_of_ones_own_with_a_worker_that_alone_has_memory(
+    memory: Memory,
+) -> None:
     """What the others answer is stored when the worker sees it next, as docs/middleware.md says."""
     worker = create_agent(
-        ScriptedChatModel(script=[FLIGHT]), middleware=[MemoryMiddleware(memory)], name="worker"
+        ScriptedChatModel(script=[FLIGHT]),
+        middleware=[MemoryMiddleware(memory)],
+        name="worker",
     )
     builder = StateGraph(MemoryState)
     builder.add_node("worker", worker)
@@ -258,4 +301,10 @@ def test_a_state_of_ones_own_with_a_worker_that_alone_has_memory(memory: Memory)
     app.invoke({"messages": [("user", "Which flight?")]}, config())
     assert kept(memory) == ["Which flight?", FLIGHT]
     app.invoke({"messages": [("user", "Thanks.")]}, config())
-    assert kept(memory) == ["Which flight?", FLIGHT, "You fly with KL1.", "Thanks.", FLIGHT]
+    assert kept(memory) == [
+        "Which flight?",
+        FLIGHT,
+        "You fly with KL1.",
+        "Thanks.",
+        FLIGHT,
+    ]

@@ -22,7 +22,9 @@ USERS = ("ana", "bob", "eve")
 
 
 def agent(memory: Memory, **options: Any) -> Any:
-    return create_agent(ScriptedChatModel(), middleware=[MemoryMiddleware(memory)], **options)
+    return create_agent(
+        ScriptedChatModel(), middleware=[MemoryMiddleware(memory)], **options
+    )
 
 
 PARTS: dict[str, Callable[[Memory], Any]] = {
@@ -44,7 +46,9 @@ def wired(memory: Memory, names: list[str]) -> Any:
     builder = StateGraph(MessagesState)
     for place, name in enumerate(names):
         builder.add_node(f"{name} {place}", PARTS[name](memory))
-        builder.add_edge(f"{names[place - 1]} {place - 1}" if place else START, f"{name} {place}")
+        builder.add_edge(
+            f"{names[place - 1]} {place - 1}" if place else START, f"{name} {place}"
+        )
     return builder.compile(checkpointer=InMemorySaver())
 
 
@@ -52,7 +56,10 @@ def some_wiring(chance: random.Random) -> list[str]:
     """One to three parts, one of which stores what is said; LangGraph allows one checkpointer."""
     while True:
         names = chance.choices(list(PARTS), k=chance.randint(1, 3))
-        stores = any(name.startswith(ANSWER) for name in names) or {"model", "write"} <= {*names}
+        stores = any(name.startswith(ANSWER) for name in names) or {
+            "model",
+            "write",
+        } <= {*names}
         if stores and sum(name.endswith("checkpointer") for name in names) < 2:
             return names
 
@@ -61,7 +68,10 @@ def some_wiring(chance: random.Random) -> list[str]:
 def test_each_user_of_a_thread_has_their_own_words(tmp_path: Path, trials: int) -> None:
     chance = random.Random(trials)
     for trial in range(trials):
-        names, turns = some_wiring(chance), chance.choices(USERS, k=chance.randint(2, 5))
+        names, turns = (
+            some_wiring(chance),
+            chance.choices(USERS, k=chance.randint(2, 5)),
+        )
         with Memory(tmp_path / str(trial), embeddings="hash") as memory:
             graph = wired(memory, names)
             for number, user in enumerate(turns):

@@ -33,7 +33,9 @@ def _parameters(method: Any) -> list[inspect.Parameter]:
 @pytest.mark.parametrize("cls", [Memory, UserMemory])
 def test_every_method_has_a_twin_with_the_same_signature(cls: type) -> None:
     names = _public(cls)
-    sync = {n for n in names if not (n.startswith("a") and n[1:] in names)} - NOT_TWINNED
+    sync = {
+        n for n in names if not (n.startswith("a") and n[1:] in names)
+    } - NOT_TWINNED
     assert sync
     for name in sync:
         twin = getattr(cls, f"a{name}")
@@ -64,7 +66,10 @@ def _without_times(value: Any) -> Any:
     return plain
 
 
-_TALK = [said(f"message number {n} of the garden", id=str(n), at="2024-01-01") for n in range(9)]
+_TALK = [
+    said(f"message number {n} of the garden", id=str(n), at="2024-01-01")
+    for n in range(9)
+]
 _DRY = {"text": "The garden is dry.", "source_message_ids": ["1"], "record_id": "r1"}
 _WET = {**_DRY, "text": "The garden is wet.", "record_id": "r2", "supersedes": ["r1"]}
 _CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
@@ -76,7 +81,13 @@ _CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("get_conversation", (["1", "nope", "2"],), {}),
     (
         "add_records",
-        ({"text": "The garden is dry.", "source_message_ids": ["1"], "record_id": "r1"},),
+        (
+            {
+                "text": "The garden is dry.",
+                "source_message_ids": ["1"],
+                "record_id": "r1",
+            },
+        ),
         {},
     ),
     (
@@ -132,18 +143,25 @@ _CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
-async def test_twins_give_the_same_answers_and_never_block_the_loop(tmp_path: Path) -> None:
+async def test_twins_give_the_same_answers_and_never_block_the_loop(
+    tmp_path: Path,
+) -> None:
     with Memory(tmp_path / "sync", embeddings="hash") as memory:
         user = memory.user("u")
-        expected = [getattr(user, name)(*args, **options) for name, args, options in _CALLS]
+        expected = [
+            getattr(user, name)(*args, **options) for name, args, options in _CALLS
+        ]
     async with Memory(tmp_path / "async", embeddings="hash") as memory:
         user = memory.user("u")
         with blockbuster_ctx():
             found = [
-                await getattr(user, f"a{name}")(*args, **options) for name, args, options in _CALLS
+                await getattr(user, f"a{name}")(*args, **options)
+                for name, args, options in _CALLS
             ]
     names = _public(UserMemory)
-    sync = {n for n in names if not (n.startswith("a") and n[1:] in names)} - NOT_TWINNED
+    sync = {
+        n for n in names if not (n.startswith("a") and n[1:] in names)
+    } - NOT_TWINNED
     assert {name for name, _, _ in _CALLS} == sync - {
         "read_file",
         "ground",
@@ -157,7 +175,9 @@ async def test_many_tasks_at_once(tmp_path: Path) -> None:
         async def work(n: int) -> None:
             user = memory.user(n % 5)
             await user.aadd(said(f"hello {n}", id=str(n)), session_id="s")
-            assert (await user.asearch_conversation(f"hello {n}", k=1))[0].message_id == str(n)
+            assert (await user.asearch_conversation(f"hello {n}", k=1))[
+                0
+            ].message_id == str(n)
 
         await asyncio.gather(*map(work, range(50)))
         assert [len(await memory.user(n).aexport()) for n in range(5)] == [10] * 5
@@ -179,7 +199,10 @@ async def test_work_that_is_written_once_calls_the_method_or_its_twin() -> None:
         return f"{word} awaited"
 
     async def work(blocking: bool) -> list[str]:
-        return [await either(blocking, method, twin)("a"), await either(blocking, method)("b")]
+        return [
+            await either(blocking, method, twin)("a"),
+            await either(blocking, method)("b"),
+        ]
 
     assert at_once(work(True)) == ["a here", "b here"]
     assert await work(False) == ["a awaited", "b here"]

@@ -45,7 +45,9 @@ def kept() -> list[str]:
 
 
 def test_without_a_model_it_says_so_and_shows_what_it_would_recall() -> None:
-    output = chat("I always take an aisle seat.", "/new", "Which seat?", "/why", "/quit", "unread")
+    output = chat(
+        "I always take an aisle seat.", "/new", "Which seat?", "/why", "/quit", "unread"
+    )
     assert "No language model" in output
     assert "OPENAI_API_KEY" in output
     before, after = output.split("A new conversation")
@@ -65,7 +67,9 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> ScriptedChatModel:
 
 def test_with_a_model_it_talks_and_remembers(scripted: ScriptedChatModel) -> None:
     scripted.script = ["Noted, an aisle seat.", "The \x1b[31maisle."]
-    output = chat("I always take an aisle seat.", "/new", "", "Which seat?", "/nonsense")
+    output = chat(
+        "I always take an aisle seat.", "/new", "", "Which seat?", "/nonsense"
+    )
     assert "Noted, an aisle seat." in output
     assert "\x1b[31maisle" not in output
     assert "/why: what was recalled" in output
@@ -125,7 +129,9 @@ def test_the_stand_in_recites_what_memory_gave_it(tmp_path: Path) -> None:
     assert "nothing in memory" in model.invoke("hello").text
     with Memory(tmp_path / "m", embeddings="hash") as memory:
         user = memory.user("u")
-        user.add([said('I said "no"\nwalnuts', id="1", at="2025-03-01")], session_id="s")
+        user.add(
+            [said('I said "no"\nwalnuts', id="1", at="2025-03-01")], session_id="s"
+        )
         shown = user.recall("walnuts").context
     answer = model.invoke([HumanMessage(shown), HumanMessage("nuts?")]).text
     assert answer == 'From memory, you said:\n- 2025-03-01: I said "no"\nwalnuts'
@@ -171,7 +177,9 @@ def test_the_puppy_comes_before_the_palm(tmp_path: Path) -> None:
 
 @needs_model
 def test_an_assistant_that_books_is_completed_and_checked(tmp_path: Path) -> None:
-    _, alone, completed, guessed = run_example("travel_assistant", tmp_path).split("\n--- ")
+    _, alone, completed, guessed = run_example("travel_assistant", tmp_path).split(
+        "\n--- "
+    )
     assert "destination = 'Łódź': explicit, the request\n" in alone
     assert "seat = '12A': explicit, ['m0']\n" in alone
     assert "'seat'" not in completed
@@ -183,8 +191,16 @@ def test_an_assistant_that_books_is_completed_and_checked(tmp_path: Path) -> Non
 
 @needs_model
 def test_a_companion_knows_what_is_next_and_what_collides(tmp_path: Path) -> None:
-    _, vague, proposal = run_example("project_companion", tmp_path).split("--- a new thread\n")
-    order = ["Next on", "2040-03-14 10:00", "2040-03-15 15:00", "Open projects", "Profile:"]
+    _, vague, proposal = run_example("project_companion", tmp_path).split(
+        "--- a new thread\n"
+    )
+    order = [
+        "Next on",
+        "2040-03-14 10:00",
+        "2040-03-15 15:00",
+        "Open projects",
+        "Profile:",
+    ]
     places = [vague.index(title) for title in order]
     assert places == sorted(places)
     assert "Check this before acting" not in vague
@@ -194,10 +210,14 @@ def test_a_companion_knows_what_is_next_and_what_collides(tmp_path: Path) -> Non
 
 
 @needs_model
-def test_a_catalogue_and_what_a_customer_said_are_recalled_together(tmp_path: Path) -> None:
+def test_a_catalogue_and_what_a_customer_said_are_recalled_together(
+    tmp_path: Path,
+) -> None:
     _, first, ana, bob = run_example("shop_catalogue", tmp_path).split("--- ")
     assert "ana, may" in ana
-    assert "(shared room catalogue): The Trail shoe runs small: order one size up." in ana
+    assert (
+        "(shared room catalogue): The Trail shoe runs small: order one size up." in ana
+    )
     assert ": My size is 42, and I wear vegan shoes." in ana
     assert "The Trail shoe runs small" in bob
     assert "vegan shoes" not in bob
@@ -205,7 +225,9 @@ def test_a_catalogue_and_what_a_customer_said_are_recalled_together(tmp_path: Pa
 
 
 @needs_model
-def test_a_member_sees_the_teams_decisions_and_a_stranger_nothing(tmp_path: Path) -> None:
+def test_a_member_sees_the_teams_decisions_and_a_stranger_nothing(
+    tmp_path: Path,
+) -> None:
     _, ana, eve = run_example("team_decisions", tmp_path).split("--- ")
     assert " bob (shared room team-42) [" in ana
     assert "second reviewer" in ana

@@ -48,7 +48,14 @@ def test_the_version() -> None:
 
 
 def test_an_error_is_one_line_however_long_it_is() -> None:
-    asked = [sys.executable, "-m", "langmem_graph", "flush", "--model", "nobody:" + "m" * 300]
+    asked = [
+        sys.executable,
+        "-m",
+        "langmem_graph",
+        "flush",
+        "--model",
+        "nobody:" + "m" * 300,
+    ]
     outcome = subprocess.run(
         asked, env=os.environ | {"COLUMNS": "80"}, capture_output=True, check=False
     )
@@ -66,11 +73,19 @@ def test_import_then_search_then_export_then_erase(tmp_path: Path) -> None:
     assert "E-7719" in hits[0]["text"]
     assert hits[0]["at"].startswith("2025-05-22")
     assert "E-7719" in run("search", "E-7719", "--explain")
-    assert run("search", "E-7719", "-k", "1", "--explain").count("behind the last hit") == 3
-    (best, *_) = run_json("search", "aisle seat, frequent flyer number, Oslo", "--by", "session")
+    assert (
+        run("search", "E-7719", "-k", "1", "--explain").count("behind the last hit")
+        == 3
+    )
+    (best, *_) = run_json(
+        "search", "aisle seat, frequent flyer number, Oslo", "--by", "session"
+    )
     assert best["session_id"] == "2025-02-oslo"
     run("export", "-o", str(tmp_path / "out.jsonl"))
-    assert run_json("import", str(tmp_path / "out.jsonl"), "--user", "copy")["stored"] == 40
+    assert (
+        run_json("import", str(tmp_path / "out.jsonl"), "--user", "copy")["stored"]
+        == 40
+    )
     assert run("export").count("\n") == 40
     assert run_json("erase", "--yes")["messages"] == 40
     assert "Nothing is stored of user 'me'" in _failing("search", "E-7719")
@@ -104,7 +119,9 @@ def test_mcp_takes_the_model_of_a_server(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_an_error_of_ours_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["langmem-graph", "flush", "--model", "no-such-provider:x"])
+        patch.setattr(
+            sys, "argv", ["langmem-graph", "flush", "--model", "no-such-provider:x"]
+        )
         patch.setattr(printing.errors, "_width", 10_000)
         with pytest.raises(SystemExit):
             commands.main()
@@ -128,7 +145,9 @@ def test_show_doctor_and_rebuild() -> None:
     assert "40 messages in 8 sessions" in run("show")
     assert run_json("show")["messages"] == 40
     assert "walnuts" in run("show", "--session", "2025-04-kitchen")
-    assert run_json("show", "--session", "2025-04-kitchen")[0]["id"] == "2025-04-kitchen-1"
+    assert (
+        run_json("show", "--session", "2025-04-kitchen")[0]["id"] == "2025-04-kitchen-1"
+    )
     assert run_json("doctor")["problems"] == []
     assert "in order" in run("doctor")
     assert run_json("rebuild")["indexed"] == 40
@@ -190,7 +209,9 @@ def test_what_is_too_old_expires() -> None:
     assert "you: 40 messages and 0 records expired" in run(
         "expire", "-u", "you", "--messages", "30"
     )
-    assert "keep these at least as long" in _failing("expire", "--messages", "3", "--records", "9")
+    assert "keep these at least as long" in _failing(
+        "expire", "--messages", "3", "--records", "9"
+    )
 
 
 def test_erase_asks_first() -> None:
@@ -202,7 +223,9 @@ def test_erase_asks_first() -> None:
 
 def test_erase_of_an_unknown_user_fails() -> None:
     run("import", str(conversation_file()))
-    assert "Nothing is stored of user 'you'" in _failing("erase", "--yes", "--user", "you")
+    assert "Nothing is stored of user 'you'" in _failing(
+        "erase", "--yes", "--user", "you"
+    )
     assert run_json("erase", "--yes")["messages"] == 40
     assert "Nothing is stored of user 'me'" in _failing("erase", "--yes")
 
@@ -214,7 +237,10 @@ def test_every_command_names_the_memory_alike(option: str, tmp_path: Path) -> No
         name: {one for parameter in command.params for one in parameter.opts}
         for name, command in group.commands.items()
     }
-    assert {name for name, options in named.items() if option not in options} == {"migrate", "move"}
+    assert {name for name, options in named.items() if option not in options} == {
+        "migrate",
+        "move",
+    }
     run("import", str(conversation_file()), option, str(tmp_path / "other"))
     assert "40 messages" in run("show", option, str(tmp_path / "other"))
 
@@ -225,7 +251,9 @@ def test_without_a_model_nothing_is_said_to_wait_for_one(settings: Path) -> None
     assert "no model" in told
     assert "so nothing is read" in told
     assert f"{datetime.now(UTC):%Y-%m-%d}" not in told
-    with Memory(settings / "memory", embeddings="hash", model=ScriptedChatModel()) as memory:
+    with Memory(
+        settings / "memory", embeddings="hash", model=ScriptedChatModel()
+    ) as memory:
         memory.user("me").flush()
     with Memory(settings / "memory", embeddings="hash") as memory:
         memory.user("me").add([("user", "One more.")], session_id="new")
@@ -243,7 +271,16 @@ def test_demo_answers_every_question(tmp_path: Path) -> None:
 
 def test_help_names_every_command() -> None:
     output = run("--help")
-    for name in ("demo", "import", "search", "show", "doctor", "rebuild", "export", "erase"):
+    for name in (
+        "demo",
+        "import",
+        "search",
+        "show",
+        "doctor",
+        "rebuild",
+        "export",
+        "erase",
+    ):
         assert name in output
 
 
@@ -271,7 +308,12 @@ def test_the_pyramid_is_shown_exported_and_imported_again(tmp_path: Path) -> Non
     assert "Lives in Porto." in then
     assert "Lives in Berlin." not in then
     record = run("show", "--record", "r1")
-    for part in ("superseded", "2025-06-01", "supersede r1 by import", "I live in Porto."):
+    for part in (
+        "superseded",
+        "2025-06-01",
+        "supersede r1 by import",
+        "I live in Porto.",
+    ):
         assert part in record
     assert "No record" in _failing("show", "--record", "nope")
     assert "No session" in _failing("show", "--session", "nope")
@@ -313,7 +355,10 @@ def test_a_record_is_corrected_and_undone(tmp_path: Path) -> None:
     assert (right["text"], right["supersedes"]) == ("Lives in Bern.", ["r2"])
     assert "(corrects, corrected-" in run("show", "--record", "r2")
     assert "Lives in Bern." in run("undo", "--record", "r2")
-    assert [one["record_id"] for one in run_json("undo", "--message", "m2")] == ["r2", "r1"]
+    assert [one["record_id"] for one in run_json("undo", "--message", "m2")] == [
+        "r2",
+        "r1",
+    ]
     assert "Lives in Porto." in run("show")
     assert "Nothing was changed" in run("undo", "--message", "m2")
     assert "Name one thing" in _failing("undo")
@@ -324,16 +369,22 @@ def test_explain_draws_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.support.recalled import PALM, PUPPY, SAID, acting, good
 
     with Memory(os.environ["LANGMEM_GRAPH_DIR"], embeddings="hash") as memory:
-        rows = [{"role": "user", "content": text, "id": own} for own, text in SAID.items()]
+        rows = [
+            {"role": "user", "content": text, "id": own} for own, text in SAID.items()
+        ]
         memory.user("me").add(rows, session_id="s", at="2025-03-01")
-    monkeypatch.setattr("langmem_graph.llm.chat_models.load_chat_model", lambda *_: good())
+    monkeypatch.setattr(
+        "langmem_graph.llm.chat_models.load_chat_model", lambda *_: good()
+    )
     drawn = run("explain", ASKED)
     assert "to prove: (w:person) is the wife of the user's brother" in drawn
     assert "✓ (w:person) is the wife of the user's brother  w = Lena" in drawn
     assert "2025-03-01 Lena liked the ceramic lamp.  [m4]" in drawn
     assert "2 model calls" in drawn
     assert run_json("explain", ASKED)["reasoning"]["status"] == "grounded"
-    monkeypatch.setattr("langmem_graph.llm.chat_models.load_chat_model", lambda *_: acting())
+    monkeypatch.setattr(
+        "langmem_graph.llm.chat_models.load_chat_model", lambda *_: acting()
+    )
     drawn = run("explain", PALM)
     assert "risk Sago palms are poisonous to dogs.  (general knowledge)" in drawn
     assert PUPPY in drawn
@@ -353,7 +404,9 @@ def test_explain_works_beside_a_running_app(monkeypatch: pytest.MonkeyPatch) -> 
 
     run("import", str(conversation_file()))
     model = good()
-    monkeypatch.setattr("langmem_graph.llm.chat_models.load_chat_model", lambda *_: model)
+    monkeypatch.setattr(
+        "langmem_graph.llm.chat_models.load_chat_model", lambda *_: model
+    )
     with Memory(os.environ["LANGMEM_GRAPH_DIR"], embeddings="hash") as memory:
         memory.user("me").add([{"role": "user", "content": "hello"}], session_id="s")
         assert "not found in memory" in run("explain", ASKED)

@@ -70,14 +70,18 @@ def exported(tmp_path: Path, sessions: int, turns: int) -> Path:
     return file
 
 
-def test_a_small_backlog_is_read_without_a_question(directory: Path, seen: list[str]) -> None:
+def test_a_small_backlog_is_read_without_a_question(
+    directory: Path, seen: list[str]
+) -> None:
     names = filled(directory, 2, 5)
     output = run("flush")
     assert (
         "20 messages of me wait, in 10 turns of 2 sessions. To read them takes 4 to 9 model calls"
         in output
     )
-    assert output.count(" wait: ") == 5, "a line for each batch, and for the round at the end"
+    assert output.count(" wait: ") == 5, (
+        "a line for each batch, and for the round at the end"
+    )
     assert "Read 20 messages of me: 10 records new" in output
     assert sorted(seen) == names
     assert noted(directory) == (names, 0)
@@ -98,7 +102,11 @@ def test_many_calls_need_a_yes(directory: Path, seen: list[str]) -> None:
 
 @pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("y\n", 0)])
 def test_a_terminal_is_asked(
-    directory: Path, seen: list[str], monkeypatch: pytest.MonkeyPatch, answer: str, code: int
+    directory: Path,
+    seen: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    code: int,
 ) -> None:
     names = filled(directory, 12, 3)
     monkeypatch.setattr(import_and_read, "_can_be_asked", lambda: True)
@@ -117,12 +125,16 @@ def test_the_question_comes_before_anything_is_read(directory: Path) -> None:
     assert seen == []
 
 
-def test_without_a_model_it_forecasts_and_says_what_to_set(directory: Path, tmp_path: Path) -> None:
+def test_without_a_model_it_forecasts_and_says_what_to_set(
+    directory: Path, tmp_path: Path
+) -> None:
     filled(directory, 2, 5)
     result = runner.invoke(commands.app, ["flush"])
     assert "20 messages of me wait" in " ".join(result.output.split())
     assert "LANGMEM_GRAPH_MODEL or OPENAI_API_KEY" in str(result.exception)
-    result = runner.invoke(commands.app, ["import", str(exported(tmp_path, 3, 1)), "--read"])
+    result = runner.invoke(
+        commands.app, ["import", str(exported(tmp_path, 3, 1)), "--read"]
+    )
     assert "LANGMEM_GRAPH_MODEL or OPENAI_API_KEY" in str(result.exception)
     assert noted(directory) == ([], 20), "nothing was imported either"
 
@@ -188,7 +200,9 @@ def test_ctrl_c_stops_after_the_batch_and_says_how_to_go_on(
     assert noted(directory) == (names, 0)
 
 
-def test_a_second_ctrl_c_stops_at_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_ctrl_c_stops_at_once(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names, seen = filled(directory, 4, 5), list[str]()
 
     def press_twice() -> None:
@@ -222,7 +236,9 @@ def test_the_bar_of_an_import_moves_while_one_conversation_is_embedded(
             ended.append(self.tasks[0].completed)
 
     ended: list[float] = []
-    monkeypatch.setattr(import_and_read, "progress_bar", lambda quiet: Bar(disable=quiet))
+    monkeypatch.setattr(
+        import_and_read, "progress_bar", lambda quiet: Bar(disable=quiet)
+    )
     file = exported(tmp_path, 1, 100)
     run("import", str(file))
     assert sum(steps) == 200
@@ -247,5 +263,6 @@ def test_unusable_answers_fail_the_command_in_lines_of_our_own(
     assert "number: Input should be a valid integer" in output
     assert "pydantic" not in output
     assert (
-        json.loads(runner.invoke(commands.app, ["flush", "--json"]).stdout)["status"] == "partial"
+        json.loads(runner.invoke(commands.app, ["flush", "--json"]).stdout)["status"]
+        == "partial"
     )

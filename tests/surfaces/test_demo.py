@@ -34,7 +34,9 @@ def recorded(demo: ModuleType) -> Any:
 
 
 @needs_model
-def test_the_demo_replays_what_its_prompts_were_answered(demo: ModuleType, capsys: Any) -> None:
+def test_the_demo_replays_what_its_prompts_were_answered(
+    demo: ModuleType, capsys: Any
+) -> None:
     """A change of what prompts show fails here: record the demo again, see its --help."""
     demo.main()
     first, *_ = printed = capsys.readouterr().out.splitlines()
@@ -64,7 +66,9 @@ def test_a_prompt_that_was_not_recorded_ends_the_demo(
     """Memory itself goes on where its model fails."""
     first, (at, _) = demo.MARCH
     monkeypatch.setattr(demo, "MARCH", [first, (at, "I keep bees.")])
-    with pytest.raises(SystemExit, match="Record it again: python examples/demo") as ended:
+    with pytest.raises(
+        SystemExit, match="Record it again: python examples/demo"
+    ) as ended:
         demo.main()
     assert "Extraction:" in str(ended.value)
     assert "I keep bees." in str(ended.value)
@@ -77,7 +81,11 @@ def test_answers_are_recorded_and_found_under_other_aliases_and_rules(
     answers = [{"facts": ["f1"], "sure": True}, {"facts": []}]
     asked = ScriptedChatModel(script=["Yes."], answers={"GoalPlan": answers})
     model = recorded.RecordedChatModel(file=tmp_path / "answers.json", asks=asked)
-    lines = ['f1: 2026 "I live in Porto."', 'f2: 2026 "I keep bees."', "Request: Where?"]
+    lines = [
+        'f1: 2026 "I live in Porto."',
+        'f2: 2026 "I keep bees."',
+        "Request: Where?",
+    ]
     for _ in range(2):  # the same prompt is asked once
         model.with_structured_output(GoalPlan).invoke(prompt("Rules.", *lines))
     assert model.invoke("Do you hear me?").text == "Yes."
@@ -88,13 +96,18 @@ def test_answers_are_recorded_and_found_under_other_aliases_and_rules(
     assert replayed.model_name == "ann"
     assert replayed.invoke("Do you hear me?").text == "Yes."
     ask = replayed.with_structured_output(GoalPlan, include_raw=True)
-    other = ['f7: 2027 "I keep bees."', 'f8: 2027 "I live in Porto."', "Request: Where?"]
+    other = [
+        'f7: 2027 "I keep bees."',
+        'f8: 2027 "I live in Porto."',
+        "Request: Where?",
+    ]
     found = ask.invoke(prompt("Other rules.", *other))
     assert found["parsed"] == GoalPlan(facts=["f8"], sure=True)
     assert json.loads(found["raw"].text)["facts"] == ["f8"]
     assert replayed.changed == {"GoalPlan"}
     replayed.check()
-    for part in ("Request: When?", 'f9: 2027-01-03 "I keep ducks."'):  # another request, one more
+    # another request, one more
+    for part in ("Request: When?", 'f9: 2027-01-03 "I keep ducks."'):
         with pytest.raises(recorded.UnknownPromptError):
             ask.invoke(prompt("Rules.", *other[:2], part))
     with pytest.raises(recorded.UnknownPromptError, match="Request: When"):
@@ -105,7 +118,9 @@ def test_a_model_that_fails_leaves_no_recording(recorded: Any, tmp_path: Path) -
     asked = ScriptedChatModel(answers={"GoalPlan": ConnectionError("away")})
     model = recorded.RecordedChatModel(file=tmp_path / "answers.json", asks=asked)
     with pytest.raises(ConnectionError):
-        model.with_structured_output(GoalPlan).invoke(prompt("Rules.", "Request: Where?"))
+        model.with_structured_output(GoalPlan).invoke(
+            prompt("Rules.", "Request: Where?")
+        )
     with pytest.raises(recorded.UnknownPromptError, match="nothing is recorded"):
         model.check()
 

@@ -38,7 +38,9 @@ def _nodes(memory: Memory) -> Any:
 
 def _agent(memory: Memory) -> Any:
     middleware = [MemoryMiddleware(memory)]
-    return create_agent(ScriptedChatModel(), middleware=middleware, checkpointer=InMemorySaver())
+    return create_agent(
+        ScriptedChatModel(), middleware=middleware, checkpointer=InMemorySaver()
+    )
 
 
 def _agent_in_a_graph(memory: Memory) -> Any:
@@ -67,7 +69,9 @@ def _stored(user: UserMemory) -> list[str]:
 
 
 def _forget_message(user: UserMemory) -> None:
-    user.forget(message=next(one["id"] for one in user.export() if one["content"] == SECRET))
+    user.forget(
+        message=next(one["id"] for one in user.export() if one["content"] == SECRET)
+    )
 
 
 def _forget_session(user: UserMemory) -> None:
@@ -82,14 +86,19 @@ def _erase(user: UserMemory) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("remove", [_forget_message, _forget_session, _erase])
 def test_it_stays_forgotten(
-    memory: Memory, make: Callable[[Memory], Any], way: str, remove: Callable[[UserMemory], None]
+    memory: Memory,
+    make: Callable[[Memory], Any],
+    way: str,
+    remove: Callable[[UserMemory], None],
 ) -> None:
     graph, user = make(memory), memory.user("ana")
     run(graph, way, {"messages": SECRET}, config(thread="t"))
     assert SECRET in _stored(user)
     remove(user)
     end = run(graph, way, {"messages": "Hello again."}, config(thread="t"))
-    assert SECRET in [message.text for message in end["messages"]], "the checkpoint has it"
+    assert SECRET in [message.text for message in end["messages"]], (
+        "the checkpoint has it"
+    )
     assert SECRET not in _stored(user)
     assert "Hello again." in _stored(user)
     assert SECRET not in user.recall("serial number").context
@@ -118,7 +127,9 @@ def test_an_answer_removed_from_an_erased_thread_brings_nothing_back(
     graph.invoke({"messages": [*earlier, ("user", SECRET)]}, config(thread="t"))
     end = graph.invoke({"messages": "And tea."}, config(thread="t"))
     user.erase()
-    graph.update_state(config(thread="t"), {"messages": [RemoveMessage(end["messages"][-1].id)]})
+    graph.update_state(
+        config(thread="t"), {"messages": [RemoveMessage(end["messages"][-1].id)]}
+    )
     graph.invoke({"messages": "Hello again."}, config(thread="t"))
     assert _stored(user)[0] == "Hello again."
 
@@ -163,15 +174,28 @@ def test_a_turn_that_was_not_stored_is_stored_with_the_next(
     assert {SECRET, "Hello again."} <= set(_stored(user))
 
 
-def test_what_was_given_before_and_is_gone_is_named_and_not_stored(memory: Memory) -> None:
+def test_what_was_given_before_and_is_gone_is_named_and_not_stored(
+    memory: Memory,
+) -> None:
     user, talk = memory.user("ana"), [said("one", id="m1"), said("two", id="m2")]
     user.add(talk, session_id="s")
     user.forget(message="m1")
-    report = user.add([*talk, said("three", id="m3")], session_id="s", given_before=["m1", "m2"])
-    assert (report.forgotten, report.already_known, report.stored) == (["m1"], ["m2"], ["m3"])
-    assert user.add(talk, session_id="s").stored == ["m1"], "the application's word counts"
+    report = user.add(
+        [*talk, said("three", id="m3")], session_id="s", given_before=["m1", "m2"]
+    )
+    assert (report.forgotten, report.already_known, report.stored) == (
+        ["m1"],
+        ["m2"],
+        ["m3"],
+    )
+    assert user.add(talk, session_id="s").stored == ["m1"], (
+        "the application's word counts"
+    )
     user.erase()
-    assert user.add(talk, session_id="s", given_before=["m1", "m2"]).forgotten == ["m1", "m2"]
+    assert user.add(talk, session_id="s", given_before=["m1", "m2"]).forgotten == [
+        "m1",
+        "m2",
+    ]
     assert memory.users() == [], "and no memory of an erased user is made"
 
 
@@ -186,7 +210,9 @@ def test_a_record_taken_away_during_an_interrupt_is_not_shown_after_it(
     user.add_records([{"text": WRONG, "source_message_ids": ["m1"], "record_id": "r1"}])
     model = ScriptedChatModel(script=[AIMessage("", tool_calls=[CALL]), "Done."])
     middleware = [MemoryMiddleware(memory, mode="auto")]
-    agent: Any = create_agent(model, [ask], middleware=middleware, checkpointer=InMemorySaver())
+    agent: Any = create_agent(
+        model, [ask], middleware=middleware, checkpointer=InMemorySaver()
+    )
     agent.invoke({"messages": "Which nuts does Ana eat?"}, config())
     assert WRONG in model.requests[-1][0].text
     if way == "hide":

@@ -28,7 +28,9 @@ def _kept(memory: Memory, thread: str) -> list[str]:
     return [one["content"] for one in found]
 
 
-def test_the_same_words_under_the_same_id_are_kept_in_each_conversation(memory: Memory) -> None:
+def test_the_same_words_under_the_same_id_are_kept_in_each_conversation(
+    memory: Memory,
+) -> None:
     _write(memory, "a", *FIRST)
     for end in (2, 3, 3):
         _write(memory, "b", *SECOND[:end])
@@ -47,7 +49,9 @@ def test_what_is_forgotten_of_one_conversation_is_kept_of_the_next(
     assert _kept(memory, "a") == (FIRST[:2] if gone == "message" else [])
 
 
-def test_what_was_kept_beside_a_forgotten_message_is_not_kept_twice(memory: Memory) -> None:
+def test_what_was_kept_beside_a_forgotten_message_is_not_kept_twice(
+    memory: Memory,
+) -> None:
     _write(memory, "a", *FIRST)
     _write(memory, "b", *SECOND)
     memory.user("ana").forget(session="a")
@@ -58,7 +62,9 @@ def test_what_was_kept_beside_a_forgotten_message_is_not_kept_twice(memory: Memo
     assert _kept(memory, "b") == ["Thanks."]
 
 
-def test_a_conversation_sent_again_in_a_new_thread_is_known_by_its_words(memory: Memory) -> None:
+def test_a_conversation_sent_again_in_a_new_thread_is_known_by_its_words(
+    memory: Memory,
+) -> None:
     for end in range(2, 6):
         _write(memory, f"run {end}", *("Hello.", "Hi.", "Tea?", "Sure?", "Yes.")[:end])
     kept = [one["content"] for one in memory.user("ana").export()]
@@ -73,7 +79,10 @@ def test_answers_to_which_a_client_gives_ids_of_its_own_are_stored_once(
     for n, text in enumerate(("Hello.", "My cat is Pico.", "Yes.", "Yes.")):
         call = {"name": "clock", "args": {}, "id": f"c{n}"}
         talk.append(HumanMessage(text, id=f"{n} of the client's own"))
-        answer = [AIMessage("", tool_calls=[call]), ToolMessage("noon", tool_call_id=f"c{n}")]
+        answer = [
+            AIMessage("", tool_calls=[call]),
+            ToolMessage("noon", tool_call_id=f"c{n}"),
+        ]
         answer = [*answer, AIMessage("Sure." if n < 3 else "Bye.")]
         for one in answer:
             one.id = str(uuid4())
@@ -81,7 +90,18 @@ def test_answers_to_which_a_client_gives_ids_of_its_own_are_stored_once(
         write.invoke({"messages": [*talk, *answer]}, config())
         shown = answer if sent == "everything" else answer[-1:]
         talk += [one.model_copy(update={"id": str(uuid4())}) for one in shown]
-    said = [one["content"] for one in memory.user("ana").export() if one["role"] != "tool"]
+    said = [
+        one["content"] for one in memory.user("ana").export() if one["role"] != "tool"
+    ]
     words = [one for one in said if not one.startswith("[calls")]
-    assert words == ["Hello.", "Sure.", "My cat is Pico.", "Sure.", "Yes.", "Sure.", "Yes.", "Bye."]
+    assert words == [
+        "Hello.",
+        "Sure.",
+        "My cat is Pico.",
+        "Sure.",
+        "Yes.",
+        "Sure.",
+        "Yes.",
+        "Bye.",
+    ]
     assert len(said) == 12

@@ -17,13 +17,18 @@ from tests.support.examples import examples
 
 def read(tmp_path: Path, content: Any, name: str = "file.json") -> list[Conversation]:
     file = tmp_path / name
-    file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    file.write_text(
+        content if isinstance(content, str) else json.dumps(content), encoding="utf-8"
+    )
     return list(read_conversations(file))
 
 
 def test_chat_jsonl_with_a_conversation_per_line(tmp_path: Path) -> None:
     lines = [
-        {"session_id": "a", "messages": [{"role": "user", "content": "hi", "at": "2024-01-01"}]},
+        {
+            "session_id": "a",
+            "messages": [{"role": "user", "content": "hi", "at": "2024-01-01"}],
+        },
         {"messages": [{"role": "user", "content": "x"}], "created_at": 1_700_000_000},
     ]
     first, second = read(tmp_path, "\n\n".join(map(json.dumps, lines)), "chat.jsonl")
@@ -35,23 +40,33 @@ def test_chat_jsonl_with_a_message_per_line(tmp_path: Path) -> None:
     lines = [
         {"role": "user", "content": "1", "session_id": "a"},
         {"role": "assistant", "content": "2", "thread_id": "b"},
-        {"role": "user", "content": "3", "session_id": "a", "timestamp": "2024-01-01T00:00:00Z"},
+        {
+            "role": "user",
+            "content": "3",
+            "session_id": "a",
+            "timestamp": "2024-01-01T00:00:00Z",
+        },
     ]
     a, b = read(tmp_path, "\n".join(map(json.dumps, lines)), "chat.jsonl")
     assert [message["content"] for message in a.messages] == ["1", "3"]
     assert (b.session_id, a.messages[1]["at"]) == ("b", "2024-01-01T00:00:00Z")
 
 
-def test_ids_that_count_from_one_in_each_conversation_do_not_collide(tmp_path: Path) -> None:
+def test_ids_that_count_from_one_in_each_conversation_do_not_collide(
+    tmp_path: Path,
+) -> None:
     lines = [
-        {"session_id": s, "messages": [{"role": "user", "content": "Hi", "id": 1}]} for s in "ab"
+        {"session_id": s, "messages": [{"role": "user", "content": "Hi", "id": 1}]}
+        for s in "ab"
     ]
     talks = read(tmp_path, "\n".join(map(json.dumps, lines)), "chat.jsonl")
     assert [talk.messages[0]["id"] for talk in talks] == ["a/1", "b/1"]
 
 
 def test_a_json_array_is_as_good_as_lines(tmp_path: Path) -> None:
-    (talk,) = read(tmp_path, [{"role": "user", "content": "Hi"}, {"role": "ai", "content": "Yo"}])
+    (talk,) = read(
+        tmp_path, [{"role": "user", "content": "Hi"}, {"role": "ai", "content": "Yo"}]
+    )
     assert [message["content"] for message in talk.messages] == ["Hi", "Yo"]
 
 
@@ -62,7 +77,9 @@ def test_line_separators_within_a_text_end_no_line(tmp_path: Path) -> None:
     assert talk.messages[0]["content"] == text
 
 
-def _node(key: str, parent: str | None, role: str, *parts: Any, **more: Any) -> dict[str, Any]:
+def _node(
+    key: str, parent: str | None, role: str, *parts: Any, **more: Any
+) -> dict[str, Any]:
     message = {
         "id": key,
         "author": {"role": role},
@@ -81,11 +98,24 @@ def _chatgpt() -> list[dict[str, Any]]:
         _node("old", "u1", "assistant", "An answer that was regenerated"),
         _node("a1", "u1", "assistant", "In Switzerland."),
         _node("u2", "a1", "user", {"content_type": "image_asset_pointer"}, "And this?"),
-        _node("hid", "u2", "user", "x", metadata={"is_visually_hidden_from_conversation": True}),
+        _node(
+            "hid",
+            "u2",
+            "user",
+            "x",
+            metadata={"is_visually_hidden_from_conversation": True},
+        ),
         _node("a2", "hid", "assistant", "A tram."),
     ]
     mapping = {node["id"]: node for node in nodes}
-    return [{"conversation_id": "c1", "create_time": 1.0, "current_node": "a2", "mapping": mapping}]
+    return [
+        {
+            "conversation_id": "c1",
+            "create_time": 1.0,
+            "current_node": "a2",
+            "mapping": mapping,
+        }
+    ]
 
 
 def test_chatgpt_export_keeps_the_shown_branch_and_its_times(tmp_path: Path) -> None:
@@ -120,7 +150,9 @@ def test_chatgpt_zip_and_a_tree_that_bites_its_tail(tmp_path: Path) -> None:
         ({"dialogues": [{"dialogue_turns": []}]}, "ChatGPT export"),
     ],
 )
-def test_damaged_files_say_what_is_wrong(tmp_path: Path, content: Any, problem: str | None) -> None:
+def test_damaged_files_say_what_is_wrong(
+    tmp_path: Path, content: Any, problem: str | None
+) -> None:
     if problem is None:
         assert read(tmp_path, content) == []
         return
@@ -154,7 +186,9 @@ _JSON = st.recursive(
 
 @given(_JSON)
 @settings(max_examples=examples(150), deadline=None)
-def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+def test_any_json_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, data: Any
+) -> None:
     file = tmp_path_factory.mktemp("any") / "file.json"
     file.write_text(json.dumps(data))
     try:

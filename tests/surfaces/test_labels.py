@@ -20,7 +20,9 @@ from tests.conftest import said
 from tests.support.graphs import config
 from tests.support.homes import changed, live_in, told
 
-MOVED = '(no longer true since 2025-02-05: now "Ana lives in Berlin."; "live in Berlin")'
+MOVED = (
+    '(no longer true since 2025-02-05: now "Ana lives in Berlin."; "live in Berlin")'
+)
 SOLD = '(ended 2025-06-05: "sold the bike")'
 
 
@@ -67,7 +69,12 @@ def test_a_tool_node(moved: Memory) -> None:
     node = ToolNode(create_memory_tools(moved, user_id="ana"))
     from langgraph.graph import START, MessagesState, StateGraph
 
-    graph = StateGraph(MessagesState).add_node("tools", node).add_edge(START, "tools").compile()
+    graph = (
+        StateGraph(MessagesState)
+        .add_node("tools", node)
+        .add_edge(START, "tools")
+        .compile()
+    )
     end = graph.invoke({"messages": [AIMessage("", tool_calls=[call])]})
     assert SOLD in end["messages"][-1].content
 
@@ -75,13 +82,18 @@ def test_a_tool_node(moved: Memory) -> None:
 def test_mcp(moved: Memory) -> None:
     calls = pytest.importorskip("langmem_graph.mcp.server")
     tool = calls.offered(allow_forget=False)["search_records"]
-    result = asyncio.run(calls.call_tool(tool, {"query": "Porto"}, Call(moved.user("ana")), None))
+    result = asyncio.run(
+        calls.call_tool(tool, {"query": "Porto"}, Call(moved.user("ana")), None)
+    )
     assert MOVED in result.content[0].text
     assert "live in Berlin" in json.dumps(result.structuredContent)
 
 
 def test_the_retriever(moved: Memory) -> None:
-    found = {doc.id: doc for doc in moved.user("ana").as_retriever(k=9).invoke("Porto Berlin bike")}
+    found = {
+        doc.id: doc
+        for doc in moved.user("ana").as_retriever(k=9).invoke("Porto Berlin bike")
+    }
     assert found["m1"].metadata["label"] == MOVED
     assert found["m1"].metadata["labels"][0]["replaced_by"] == "Ana lives in Berlin."
     assert found["m1"].page_content == "I live in Porto."
@@ -91,8 +103,14 @@ def test_the_retriever(moved: Memory) -> None:
 
 def test_messages_and_records_by_their_ids(moved: Memory) -> None:
     ana = moved.user("ana")
-    assert [message.outdated for message in ana.get_conversation(["m1", "m2", "b1"])] == [1, 0, 1]
-    assert [record.outdated for record in ana.get_records(["r1", "r2", "bike"])] == [1, 0, 1]
+    assert [
+        message.outdated for message in ana.get_conversation(["m1", "m2", "b1"])
+    ] == [1, 0, 1]
+    assert [record.outdated for record in ana.get_records(["r1", "r2", "bike"])] == [
+        1,
+        0,
+        1,
+    ]
     assert asyncio.run(ana.asearch_records("bike"))[0].labels[0].relation == "ended"
 
 
@@ -110,7 +128,11 @@ def test_an_export_has_labels_and_comes_back(moved: Memory, tmp_path: Path) -> N
         copy.add([message], session_id=message["session_id"])
     assert not copy.add_records(rows).rejected
     assert copy.add_records(ana.get_records(["r1", "r2", "bike"])).rejected == []
-    assert [record.outdated for record in copy.get_records(["r1", "r2", "bike"])] == [1, 0, 1]
+    assert [record.outdated for record in copy.get_records(["r1", "r2", "bike"])] == [
+        1,
+        0,
+        1,
+    ]
 
 
 def test_the_command_line(moved: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +149,10 @@ def test_the_command_line(moved: Memory, monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert MOVED in run("search", "Porto")
     assert "I moved" not in run("search", "Porto")
-    assert json.loads(run("search", "Porto", "--json"))[0]["labels"][0]["quote"] == "live in Berlin"
+    assert (
+        json.loads(run("search", "Porto", "--json"))[0]["labels"][0]["quote"]
+        == "live in Berlin"
+    )
     assert MOVED in run("show", "--record", "r1")
     assert SOLD in run("show", "--session", "session of b1")
     assert SOLD not in run("show")
@@ -137,13 +162,22 @@ def test_the_command_line(moved: Memory, monkeypatch: pytest.MonkeyPatch) -> Non
     assert MOVED in run("explain", "Porto")  # without a model a plain look-up
 
 
-def test_the_proof_of_explain(moved: Memory, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_proof_of_explain(
+    moved: Memory, capsys: pytest.CaptureFixture[str]
+) -> None:
     (label,) = moved.user("ana").get_records("bike")[0].labels
-    fact = Fact(id="record:bike", text="Ana owns a bike.", record_id="bike", labels=[label])
+    fact = Fact(
+        id="record:bike", text="Ana owns a bike.", record_id="bike", labels=[label]
+    )
     trace = [{"event": "memory_goal", "sufficient": ["record:bike"]}]
     report = RecallReport(milliseconds={"total": 1.0})
     found = Recall(
-        context="", evidence=[], report=report, facts=[fact], reasoning=Reasoning(), trace=trace
+        context="",
+        evidence=[],
+        report=report,
+        facts=[fact],
+        reasoning=Reasoning(),
+        trace=trace,
     )
     show.show_proof("bike?", found)
     shown = " ".join(capsys.readouterr().out.split())

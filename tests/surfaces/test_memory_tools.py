@@ -33,8 +33,12 @@ class get_conversation(BaseModel):  # noqa: N801
 
 @pytest.fixture
 def talks(memory: Memory) -> Memory:
-    memory.user("ana").add(said("I always take an aisle seat.", id="m1"), session_id="old")
-    memory.user("bob").add(said("I always take a window seat.", id="b1"), session_id="old")
+    memory.user("ana").add(
+        said("I always take an aisle seat.", id="m1"), session_id="old"
+    )
+    memory.user("bob").add(
+        said("I always take a window seat.", id="b1"), session_id="old"
+    )
     return memory
 
 
@@ -57,7 +61,9 @@ def tool_graph(memory: Memory) -> Any:
 @pytest.mark.parametrize("way", WAYS)
 def test_in_a_tool_node(talks: Memory, way: str) -> None:
     graph = tool_graph(talks)
-    end = run(graph, way, {"messages": [call("search_conversation", query="seat")]}, config())
+    end = run(
+        graph, way, {"messages": [call("search_conversation", query="seat")]}, config()
+    )
     answer = end["messages"][-1]
     assert "aisle" in answer.content
     assert "window" not in answer.content
@@ -66,13 +72,20 @@ def test_in_a_tool_node(talks: Memory, way: str) -> None:
     assert found["text"] == "I always take an aisle seat."
     assert json.loads(json.dumps(answer.artifact)) == answer.artifact
 
-    end = run(graph, way, {"messages": [call("get_conversation", message_ids=["m1"])]}, config())
+    end = run(
+        graph,
+        way,
+        {"messages": [call("get_conversation", message_ids=["m1"])]},
+        config(),
+    )
     assert '"I always take an aisle seat."' in end["messages"][-1].content
 
 
 def test_what_was_asked_often_does_not_hide_what_was_said_once(talks: Memory) -> None:
     for n in range(20):
-        asked = said("Which seat do I always take?", id=f"q{n}", at=f"2024-05-{n + 1:02}")
+        asked = said(
+            "Which seat do I always take?", id=f"q{n}", at=f"2024-05-{n + 1:02}"
+        )
         talks.user("ana").add(asked, session_id=f"t{n}")
     search, _ = tools_of(talks, user_id="ana")
     answer = search.invoke({"query": "Which seat do I always take?"})
@@ -85,7 +98,9 @@ def test_a_foreign_id_is_as_unknown_as_any_other(talks: Memory, way: str) -> Non
     def read(message_id: str) -> str:
         asked = [call("get_conversation", message_ids=[message_id])]
         return str(
-            run(tool_graph(talks), way, {"messages": asked}, config())["messages"][-1].content
+            run(tool_graph(talks), way, {"messages": asked}, config())["messages"][
+                -1
+            ].content
         )
 
     assert "window" not in read("b1")
@@ -103,12 +118,18 @@ def test_an_agent_looks_things_up_and_nothing_of_it_is_written_back(
     ]
     model = ScriptedChatModel(script=script)
     bot = create_agent(
-        model, tools=create_memory_tools(talks), middleware=[MemoryMiddleware(talks, k=1)]
+        model,
+        tools=create_memory_tools(talks),
+        middleware=[MemoryMiddleware(talks, k=1)],
     )
     end = run(bot, way, {"messages": "Which seat do I take?"}, config())
     assert end["messages"][-1].content == "An aisle seat."
     kept = [m["content"] for m in talks.user("ana").export()]
-    assert kept == ["I always take an aisle seat.", "Which seat do I take?", "An aisle seat."]
+    assert kept == [
+        "I always take an aisle seat.",
+        "Which seat do I take?",
+        "An aisle seat.",
+    ]
 
 
 def test_the_conversation_it_is_asked_in_is_not_found_again(talks: Memory) -> None:
@@ -123,7 +144,11 @@ def test_the_conversation_it_is_asked_in_is_not_found_again(talks: Memory) -> No
 def test_a_memory_answer_is_known_without_its_artifact(talks: Memory) -> None:
     asked = call("search_conversation", query="seat")
     answer = tool_graph(talks).invoke({"messages": [asked]}, config())["messages"][-1]
-    sent_back = [HumanMessage("Seat?"), asked, ToolMessage(answer.content, tool_call_id="c1")]
+    sent_back = [
+        HumanMessage("Seat?"),
+        asked,
+        ToolMessage(answer.content, tool_call_id="c1"),
+    ]
     builder = StateGraph(MessagesState)
     builder.add_node("write", create_write_node(talks))
     builder.add_edge(START, "write")
@@ -151,21 +176,36 @@ def test_a_tool_called_by_hand_needs_a_user(talks: Memory) -> None:
 def test_the_model_sees_no_user_id_among_the_arguments(talks: Memory) -> None:
     for tool in create_memory_tools(talks):
         assert tool.description
-        known = {"query", "message_ids", "record_ids", "record_id", "name", "text", "kind", "quote"}
+        known = {
+            "query",
+            "message_ids",
+            "record_ids",
+            "record_id",
+            "name",
+            "text",
+            "kind",
+            "quote",
+        }
         assert set(tool.args) < known
-        assert "user" not in json.dumps(tool.tool_call_schema.model_json_schema()["properties"])
+        assert "user" not in json.dumps(
+            tool.tool_call_schema.model_json_schema()["properties"]
+        )
 
 
 def test_limits(memory: Memory) -> None:
     long = "word " * 4_000
-    memory.user("ana").add([said(f"{n} {long}", id=str(n)) for n in range(30)], session_id="s")
+    memory.user("ana").add(
+        [said(f"{n} {long}", id=str(n)) for n in range(30)], session_id="s"
+    )
     search, read = tools_of(memory, user_id="ana")
     found = search.invoke(
         {"type": "tool_call", "name": search.name, "id": "1", "args": {"query": "word"}}
     )
     assert len(found.artifact["messages"]) == 5
     everything = {"message_ids": [str(n) for n in range(30)]}
-    answer = read.invoke({"type": "tool_call", "name": read.name, "id": "1", "args": everything})
+    answer = read.invoke(
+        {"type": "tool_call", "name": read.name, "id": "1", "args": everything}
+    )
     assert len(answer.artifact["messages"]) == 20
     assert len(answer.content) < 60_000
 
@@ -193,7 +233,9 @@ def test_failing_memory_is_said_to_the_model(talks: Memory, way: str) -> None:
     graph = tool_graph(talks)
     search, _ = tools_of(talks, user_id="ana", fail_closed=True)
     talks.close()
-    end = run(graph, way, {"messages": [call("search_conversation", query="seat")]}, config())
+    end = run(
+        graph, way, {"messages": [call("search_conversation", query="seat")]}, config()
+    )
     assert "cannot be read" in end["messages"][-1].content
     with pytest.raises(ClosedMemoryError):
         search.invoke({"query": "seat"})
@@ -201,7 +243,11 @@ def test_failing_memory_is_said_to_the_model(talks: Memory, way: str) -> None:
 
 def test_the_whole_pyramid_by_tools(talks: Memory) -> None:
     ana = talks.user("ana")
-    row = {"text": "Ana prefers aisle seats.", "source_message_ids": ["m1"], "kind": "preference"}
+    row = {
+        "text": "Ana prefers aisle seats.",
+        "source_message_ids": ["m1"],
+        "kind": "preference",
+    }
     ana.add_records([{**row, "record_id": "r1"}])
     tools = {tool.name: tool for tool in create_memory_tools(talks, user_id="ana")}
     assert list(tools) == [
@@ -218,19 +264,27 @@ def test_the_whole_pyramid_by_tools(talks: Memory) -> None:
     unread = tools["read_file"].invoke({"name": "index.md"})
     assert "no files yet" in unread
     assert "search_conversation" in unread
-    assert "Remembered as r-" in tools["remember"].invoke({"text": "The locker code is 4711."})
+    assert "Remembered as r-" in tools["remember"].invoke(
+        {"text": "The locker code is 4711."}
+    )
     tools["remember"].invoke({"text": "Ana likes tea.", "kind": "preference"})
     assert {hit.kind for hit in ana.search_records("tea", k=1)} == {"preference"}
     assert {hit.kind for hit in ana.search_records("4711", k=1)} == {"fact"}
     assert "4711" in tools["search_records"].invoke({"query": "locker code"})
     right = {"record_id": "r1", "text": "Ana prefers window seats."}
-    assert "Not corrected: r1 rests on the user's words" in tools["correct"].invoke(right)
-    trusted = {one.name: one for one in create_memory_tools(talks, user_id="ana", trust="user")}
+    assert "Not corrected: r1 rests on the user's words" in tools["correct"].invoke(
+        right
+    )
+    trusted = {
+        one.name: one for one in create_memory_tools(talks, user_id="ana", trust="user")
+    }
     assert "holds instead of r1" in trusted["correct"].invoke(right)
     found = tools["search_records"].invoke({"query": "seats"})
     assert found.index("window seats") < found.index("aisle seats")
     assert [row.status for row in ana.get_records(["r1"])] == ["superseded"]
-    assert "correct 'r-" in tools["correct"].invoke({"record_id": "r1", "text": "Ana stands."})
+    assert "correct 'r-" in tools["correct"].invoke(
+        {"record_id": "r1", "text": "Ana stands."}
+    )
 
 
 class remember(BaseModel):  # noqa: N801
@@ -240,12 +294,18 @@ class remember(BaseModel):  # noqa: N801
 @pytest.mark.parametrize("way", WAYS)
 def test_after_four_turns_the_model_is_asked_to_answer(talks: Memory, way: str) -> None:
     script = [*(search_conversation(query=f"seat {n}") for n in range(6)), "Aisle."]
-    bot = create_agent(ScriptedChatModel(script=script), tools=create_memory_tools(talks))
+    bot = create_agent(
+        ScriptedChatModel(script=script), tools=create_memory_tools(talks)
+    )
     end = run(bot, way, {"messages": "Which seat?"}, config())
     answers = [m.content for m in end["messages"] if m.type == "tool"]
     assert ["4 turns" in answer for answer in answers] == [False] * 4 + [True] * 2
-    bot = create_agent(ScriptedChatModel(script=script), tools=create_memory_tools(talks))
-    again = run(bot, way, {"messages": [*end["messages"], HumanMessage("Sure?")]}, config())
+    bot = create_agent(
+        ScriptedChatModel(script=script), tools=create_memory_tools(talks)
+    )
+    again = run(
+        bot, way, {"messages": [*end["messages"], HumanMessage("Sure?")]}, config()
+    )
     assert "aisle" in [m.content for m in again["messages"] if m.type == "tool"][6]
 
 
@@ -255,9 +315,13 @@ class forget(BaseModel):  # noqa: N801
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("agreed", [True, False])
-def test_forgetting_asks_a_human_before_it_deletes(talks: Memory, way: str, agreed: bool) -> None:
+def test_forgetting_asks_a_human_before_it_deletes(
+    talks: Memory, way: str, agreed: bool
+) -> None:
     ana = talks.user("ana")
-    ana.add_records([{"text": "Aisle.", "source_message_ids": ["m1"], "record_id": "r1"}])
+    ana.add_records(
+        [{"text": "Aisle.", "source_message_ids": ["m1"], "record_id": "r1"}]
+    )
     model = ScriptedChatModel(script=[forget(record_id="r1"), "Done."])
     tools = create_memory_tools(talks, allow_forget=True)
     bot = create_agent(model, tools=tools, checkpointer=InMemorySaver())
@@ -269,9 +333,13 @@ def test_forgetting_asks_a_human_before_it_deletes(talks: Memory, way: str, agre
 
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_forgetting_outside_a_graph_is_refused_with_the_way_out(talks: Memory, way: str) -> None:
+def test_forgetting_outside_a_graph_is_refused_with_the_way_out(
+    talks: Memory, way: str
+) -> None:
     ana = talks.user("ana")
-    ana.add_records([{"text": "Aisle.", "source_message_ids": ["m1"], "record_id": "r1"}])
+    ana.add_records(
+        [{"text": "Aisle.", "source_message_ids": ["m1"], "record_id": "r1"}]
+    )
     *_, tool = create_memory_tools(talks, user_id="ana", allow_forget=True)
     with pytest.raises(InvalidInputError, match="a graph with a checkpointer"):
         run(tool, way, {"record_id": "r1"})

@@ -41,7 +41,9 @@ class weather_call(BaseModel):  # noqa: N801
 weather_call.__name__ = "weather"
 
 
-def agent(memory: Memory, model: Any, tools: Any = (), before: Any = (), **options: Any) -> Any:
+def agent(
+    memory: Memory, model: Any, tools: Any = (), before: Any = (), **options: Any
+) -> Any:
     return create_agent(
         model,
         tools=list(tools),
@@ -53,9 +55,14 @@ def agent(memory: Memory, model: Any, tools: Any = (), before: Any = (), **optio
 @pytest.mark.parametrize("way", WAYS)
 def test_a_turn_with_a_tool_call(memory: Memory, way: str) -> None:
     memory.user("ana").add(said("I moved to Oslo.", id="m1"), session_id="old")
-    model = ScriptedChatModel(script=[weather_call(city="Oslo"), "Four degrees in Oslo."])
+    model = ScriptedChatModel(
+        script=[weather_call(city="Oslo"), "Four degrees in Oslo."]
+    )
     end = run(
-        agent(memory, model, [weather]), way, {"messages": "Weather at home in Oslo?"}, config()
+        agent(memory, model, [weather]),
+        way,
+        {"messages": "Weather at home in Oslo?"},
+        config(),
     )
 
     assert texts(end["messages"]) == [
@@ -68,7 +75,13 @@ def test_a_turn_with_a_tool_call(memory: Memory, way: str) -> None:
     assert [m.type for m in second] == ["human", "human", "ai", "tool"]
     assert second[0].content == first[0].content
     kept = memory.user("ana").export()
-    assert [m["role"] for m in kept] == ["user", "user", "assistant", "tool", "assistant"]
+    assert [m["role"] for m in kept] == [
+        "user",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert sum("I moved to Oslo." in m["content"] for m in kept) == 1
 
 
@@ -81,7 +94,9 @@ def test_recalled_text_is_in_no_checkpoint(memory: Memory, way: str) -> None:
     assert "canary-8812" in str(model.requests[0])
     assert "canary-8812" not in str(end)
     modes = ["values", "updates", "tasks", "debug", "checkpoints", "messages", "custom"]
-    streamed = list(bot.stream({"messages": "canary plate"}, config(), stream_mode=modes))
+    streamed = list(
+        bot.stream({"messages": "canary plate"}, config(), stream_mode=modes)
+    )
     assert len(model.requests) == 2
     assert "canary-8812" in str(model.requests[1])
     assert "canary-8812" not in str(streamed)
@@ -95,8 +110,17 @@ async def test_nothing_blocks_the_loop(memory: Memory) -> None:
     await bot.ainvoke({"messages": "warm up"}, config())
     with blockbuster_ctx():
         await bot.ainvoke({"messages": "I like tea"}, config())
-        parts = [p async for p in bot.astream({"messages": "t?"}, config(), stream_mode="custom")]
-    assert [p["event"] for p in parts] == ["memory_recall", "memory_write", "memory_write"]
+        parts = [
+            p
+            async for p in bot.astream(
+                {"messages": "t?"}, config(), stream_mode="custom"
+            )
+        ]
+    assert [p["event"] for p in parts] == [
+        "memory_recall",
+        "memory_write",
+        "memory_write",
+    ]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -123,7 +147,11 @@ def test_calls_and_results_are_kept_when_the_model_fails_in_mid_loop(
     bot = create_agent(model, tools=[weather], middleware=[MemoryMiddleware(memory)])
     with pytest.raises(RuntimeError, match="down"):
         run(bot, way, {"messages": "Oslo weather?"}, config())
-    assert [m["role"] for m in memory.user("ana").export()] == ["user", "assistant", "tool"]
+    assert [m["role"] for m in memory.user("ana").export()] == [
+        "user",
+        "assistant",
+        "tool",
+    ]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -134,7 +162,9 @@ def test_summarising_loses_no_message_and_the_summary_is_nobodys_words(
         return "The user hates jazz."
 
     shorten = SummarizationMiddleware(
-        ScriptedChatModel(script=[summariser]), trigger=("messages", 6), keep=("messages", 2)
+        ScriptedChatModel(script=[summariser]),
+        trigger=("messages", 6),
+        keep=("messages", 2),
     )
     calls = [weather_call(city=f"city {n}") for n in range(6)]
     model = ScriptedChatModel(script=[*calls, "Done.", "Still here."])
@@ -147,9 +177,13 @@ def test_summarising_loses_no_message_and_the_summary_is_nobodys_words(
     assert any("jazz" in str(m.content) for m in model.requests[-1])
 
 
-def test_summarising_after_it_loses_nothing_of_a_long_conversation(memory: Memory) -> None:
+def test_summarising_after_it_loses_nothing_of_a_long_conversation(
+    memory: Memory,
+) -> None:
     summariser = ScriptedChatModel(script=["They talked."])
-    shorten = SummarizationMiddleware(summariser, trigger=("messages", 6), keep=("messages", 2))
+    shorten = SummarizationMiddleware(
+        summariser, trigger=("messages", 6), keep=("messages", 2)
+    )
     model = ScriptedChatModel(script=["Done."])
     bot: Any = create_agent(model, middleware=[MemoryMiddleware(memory), shorten])
     talk = [(role, f"{role} {n}") for n in range(5) for role in ("user", "assistant")]
@@ -176,7 +210,9 @@ def test_what_is_deleted_during_an_interrupt_is_not_shown_after_it(
     memory: Memory, way: str
 ) -> None:
     ana = memory.user("ana")
-    ana.add([said("I moved to Oslo.", id="m1"), said("Oslo is cold.")], session_id="old")
+    ana.add(
+        [said("I moved to Oslo.", id="m1"), said("Oslo is cold.")], session_id="old"
+    )
     model = ScriptedChatModel(script=[weather_call(city="Oslo"), "Four degrees."])
     ask = HumanInTheLoopMiddleware(interrupt_on={"weather": True})
     bot = agent(memory, model, [weather], [ask])
@@ -189,7 +225,9 @@ def test_what_is_deleted_during_an_interrupt_is_not_shown_after_it(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_run_resumed_at_the_model_by_another_process_recalls(memory: Memory, way: str) -> None:
+def test_a_run_resumed_at_the_model_by_another_process_recalls(
+    memory: Memory, way: str
+) -> None:
     memory.user("ana").add(said("I moved to Oslo."), session_id="old")
     model = ScriptedChatModel(script=[RuntimeError("down"), "Oslo."])
     bot = agent(memory, model)
@@ -203,7 +241,9 @@ def test_a_run_resumed_at_the_model_by_another_process_recalls(memory: Memory, w
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_the_user_said_is_kept_when_the_model_fails(memory: Memory, way: str) -> None:
+def test_what_the_user_said_is_kept_when_the_model_fails(
+    memory: Memory, way: str
+) -> None:
     bot = agent(memory, ScriptedChatModel(script=[RuntimeError("down"), "up"]))
     with pytest.raises(RuntimeError, match="down"):
         run(bot, way, {"messages": "My code is blue."}, config())
@@ -229,11 +269,18 @@ def test_failing_memory(memory: Memory, way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_no_user_id(memory: Memory, way: str) -> None:
     with pytest.raises(MissingUserError, match="configurable"):
-        run(agent(memory, ScriptedChatModel()), way, {"messages": "hi"}, config(user=None))
+        run(
+            agent(memory, ScriptedChatModel()),
+            way,
+            {"messages": "hi"},
+            config(user=None),
+        )
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_redacting_middleware_before_it_redacts_what_is_kept(memory: Memory, way: str) -> None:
+def test_redacting_middleware_before_it_redacts_what_is_kept(
+    memory: Memory, way: str
+) -> None:
     model = ScriptedChatModel(script=["noted"])
     redact = PIIMiddleware("email", strategy="redact")
     bot = create_agent(model, middleware=[redact, MemoryMiddleware(memory)])
@@ -259,7 +306,9 @@ def test_the_report_keeps_the_recall_when_the_question_is_summarised_away(
         SummarizationMiddleware(summary, trigger=("messages", 4), keep=("messages", 2)),
         HumanInTheLoopMiddleware(interrupt_on={"weather": True}),
     ]
-    model = ScriptedChatModel(script=["Hi.", weather_call(city="Oslo"), "Four degrees.", "Hm."])
+    model = ScriptedChatModel(
+        script=["Hi.", weather_call(city="Oslo"), "Four degrees.", "Hm."]
+    )
     bot = agent(memory, model, [weather], before, report=True)
     run(bot, way, {"messages": "Hello there"}, config())
     run(bot, way, {"messages": "Weather in Oslo?"}, config())
@@ -268,7 +317,9 @@ def test_the_report_keeps_the_recall_when_the_question_is_summarised_away(
     assert end["memory_report"]["write"]["stored"] == 4
     silent = HumanMessage([{"type": "image", "url": "https://example.org/cat.png"}])
     end = run(bot, way, {"messages": [silent]}, config())
-    assert end["memory_report"]["recall"]["status"] == "skipped", "not that of the turn before"
+    assert end["memory_report"]["recall"]["status"] == "skipped", (
+        "not that of the turn before"
+    )
 
 
 # --- recalled text and tool calls ----------------------------------------------------------------
@@ -283,9 +334,13 @@ def _blocks() -> st.SearchStrategy[list[BaseMessage]]:
     def calls(draw: st.DrawFn) -> list[BaseMessage]:
         ids = [
             f"c{n}"
-            for n in draw(st.lists(st.integers(0, 999), min_size=1, unique=True, max_size=3))
+            for n in draw(
+                st.lists(st.integers(0, 999), min_size=1, unique=True, max_size=3)
+            )
         ]
-        asks = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": i} for i in ids])
+        asks = AIMessage(
+            "", tool_calls=[{"name": "f", "args": {}, "id": i} for i in ids]
+        )
         results: list[BaseMessage] = [ToolMessage("r", tool_call_id=i) for i in ids]
         if draw(st.booleans()):
             results.insert(draw(st.integers(0, len(results))), HumanMessage("wait!"))
@@ -294,8 +349,14 @@ def _blocks() -> st.SearchStrategy[list[BaseMessage]]:
     return st.one_of(human, answer, calls())
 
 
-@given(st.lists(_blocks(), max_size=8).map(lambda blocks: [m for block in blocks for m in block]))
-def test_recalled_text_never_parts_a_call_from_its_result(messages: list[BaseMessage]) -> None:
+@given(
+    st.lists(_blocks(), max_size=8).map(
+        lambda blocks: [m for block in blocks for m in block]
+    )
+)
+def test_recalled_text_never_parts_a_call_from_its_result(
+    messages: list[BaseMessage],
+) -> None:
     placed = place(messages, "<memory>x</memory>")
     assert [m for m in placed if was_said(m)] == messages
     at = [n for n, m in enumerate(placed) if not was_said(m)]
@@ -303,11 +364,21 @@ def test_recalled_text_never_parts_a_call_from_its_result(messages: list[BaseMes
     for position in at:
         assert any(isinstance(m, HumanMessage) for m in placed[position + 1 :])
         asked = {
-            c["id"] for m in placed[:position] if isinstance(m, AIMessage) for c in m.tool_calls
+            c["id"]
+            for m in placed[:position]
+            if isinstance(m, AIMessage)
+            for c in m.tool_calls
         }
-        answered_before = {m.tool_call_id for m in placed[:position] if isinstance(m, ToolMessage)}
-        answered_after = {m.tool_call_id for m in placed[position:] if isinstance(m, ToolMessage)}
+        answered_before = {
+            m.tool_call_id for m in placed[:position] if isinstance(m, ToolMessage)
+        }
+        answered_after = {
+            m.tool_call_id for m in placed[position:] if isinstance(m, ToolMessage)
+        }
         reasked = {
-            c["id"] for m in placed[position:] if isinstance(m, AIMessage) for c in m.tool_calls
+            c["id"]
+            for m in placed[position:]
+            if isinstance(m, AIMessage)
+            for c in m.tool_calls
         }
         assert not (asked - answered_before) & (answered_after - reasked)

@@ -39,7 +39,9 @@ def test_failing_memory_does_not_fail_the_turn(
     memory: Memory, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     memory.user("ana").add(said("hello"), session_id="s")
-    graph = chatbot(memory, ScriptedChatModel(script=["fine"]), report=True, schema=MemoryState)
+    graph = chatbot(
+        memory, ScriptedChatModel(script=["fine"]), report=True, schema=MemoryState
+    )
     memory.close()
     with caplog.at_level(logging.WARNING):
         end = run(graph, way, {"messages": "hello?"}, config())
@@ -67,10 +69,13 @@ def test_the_directory_gone_in_mid_run(memory: Memory, way: str) -> None:
         shutil.rmtree(memory.path)
         return "done"
 
-    graph = chatbot(memory, ScriptedChatModel(script=[vandal]), report=True, schema=MemoryState)
+    graph = chatbot(
+        memory, ScriptedChatModel(script=[vandal]), report=True, schema=MemoryState
+    )
     end = run(graph, way, {"messages": "two"}, config())
     assert end["messages"][-1].content == "done"
-    assert "lock" in end["memory_report"]["write"]["error"]  # another process may hold a new one
+    # another process may hold a new one
+    assert "lock" in end["memory_report"]["write"]["error"]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -80,7 +85,9 @@ def test_the_directory_becoming_unusable_in_mid_run(memory: Memory, way: str) ->
         memory.path.write_text("a file where the directory was")
         return "done"
 
-    graph = chatbot(memory, ScriptedChatModel(script=[vandal]), report=True, schema=MemoryState)
+    graph = chatbot(
+        memory, ScriptedChatModel(script=[vandal]), report=True, schema=MemoryState
+    )
     end = run(graph, way, {"messages": "two"}, config())
     assert end["messages"][-1].content == "done"
     assert end["memory_report"]["write"]["status"] == "failed"
@@ -99,12 +106,18 @@ def test_the_model_raising_after_recall_loses_nothing(memory: Memory) -> None:
 
 
 def test_no_messages_are_nothing_to_do(memory: Memory) -> None:
-    graph = chatbot(memory, ScriptedChatModel(script=["hello"]), report=True, schema=MemoryState)
+    graph = chatbot(
+        memory, ScriptedChatModel(script=["hello"]), report=True, schema=MemoryState
+    )
     end = graph.invoke({"messages": []}, config())
     assert end["memory_report"]["recall"]["status"] == "skipped"
     assert [m["content"] for m in memory.user("ana").export()] == ["hello"]
-    graph = chatbot(memory, ScriptedChatModel(script=["ok"]), report=True, schema=MemoryState)
-    end = graph.invoke({"messages": [HumanMessage([{"type": "image", "url": "x"}])]}, config())
+    graph = chatbot(
+        memory, ScriptedChatModel(script=["ok"]), report=True, schema=MemoryState
+    )
+    end = graph.invoke(
+        {"messages": [HumanMessage([{"type": "image", "url": "x"}])]}, config()
+    )
     assert end["memory_report"]["recall"]["status"] == "skipped"
     assert end["memory_report"]["write"]["rejected"] == ["no text in the message"]
     assert end["memory_report"]["write"]["dropped"] == {"image": 1}
@@ -114,8 +127,12 @@ def test_no_messages_are_nothing_to_do(memory: Memory) -> None:
 def test_a_message_that_cannot_be_stored_is_said(
     memory: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    graph = chatbot(memory, ScriptedChatModel(script=["ok"]), report=True, schema=MemoryState)
-    end = graph.invoke({"messages": [HumanMessage("half \ud800 a character")]}, config())
+    graph = chatbot(
+        memory, ScriptedChatModel(script=["ok"]), report=True, schema=MemoryState
+    )
+    end = graph.invoke(
+        {"messages": [HumanMessage("half \ud800 a character")]}, config()
+    )
     assert end["memory_report"]["write"]["status"] == "degraded"
     assert "surrogate" in end["memory_report"]["write"]["rejected"][0]
     assert "were not stored" in caplog.text
@@ -123,7 +140,8 @@ def test_a_message_that_cannot_be_stored_is_said(
 
 def test_odd_messages_are_kept(memory: Memory) -> None:
     odd = AIMessage(
-        "See the date.", tool_calls=[{"name": "f", "args": {"at": date(2025, 1, 1)}, "id": "1"}]
+        "See the date.",
+        tool_calls=[{"name": "f", "args": {"at": date(2025, 1, 1)}, "id": "1"}],
     )
     graph = chatbot(memory, ScriptedChatModel())
     graph.invoke({"messages": [ChatMessage("Too long.", role="critic"), odd]}, config())
@@ -137,7 +155,9 @@ def test_odd_messages_are_kept(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("options", [{"k": 0}, {"max_tokens": -5}, {"k": 2.5}])
-def test_options_are_checked_where_the_node_is_made(memory: Memory, options: Any) -> None:
+def test_options_are_checked_where_the_node_is_made(
+    memory: Memory, options: Any
+) -> None:
     with pytest.raises(InvalidInputError, match="above 0"):
         create_recall_node(memory, **options)
 
@@ -163,16 +183,27 @@ def test_what_is_no_memory_is_refused_where_it_is_given(
             make(wrong)
 
 
-def test_one_users_memory_in_the_place_of_the_memory_is_told_apart(memory: Memory) -> None:
-    with pytest.raises(InvalidInputError, match=r"Give the Memory itself, not memory\.user"):
+def test_one_users_memory_in_the_place_of_the_memory_is_told_apart(
+    memory: Memory,
+) -> None:
+    with pytest.raises(
+        InvalidInputError, match=r"Give the Memory itself, not memory\.user"
+    ):
         create_recall_node(memory.user("ana"))  # type: ignore[arg-type]
 
 
 def test_a_key_that_was_meant_to_name_the_user_is_named(memory: Memory) -> None:
-    config: Any = {"configurable": {"userId": "ana", "thread_id": "t"}, "metadata": {"user": "x"}}
+    config: Any = {
+        "configurable": {"userId": "ana", "thread_id": "t"},
+        "metadata": {"user": "x"},
+    }
     with pytest.raises(MissingUserError) as raised:
-        create_recall_node(memory).invoke({"messages": [HumanMessage("Which seat?")]}, config)
-    assert "not read from configurable.userId, metadata.user. Give it in" in str(raised.value)
+        create_recall_node(memory).invoke(
+            {"messages": [HumanMessage("Which seat?")]}, config
+        )
+    assert "not read from configurable.userId, metadata.user. Give it in" in str(
+        raised.value
+    )
 
 
 def test_settings_that_are_none_are_refused_at_once(tmp_path: Path) -> None:
@@ -181,7 +212,9 @@ def test_settings_that_are_none_are_refused_at_once(tmp_path: Path) -> None:
 
 
 def test_an_unusable_thread_id_does_not_fail_the_turn(memory: Memory) -> None:
-    graph = chatbot(memory, ScriptedChatModel(script=["ok"]), report=True, schema=MemoryState)
+    graph = chatbot(
+        memory, ScriptedChatModel(script=["ok"]), report=True, schema=MemoryState
+    )
     end = graph.invoke({"messages": "hi"}, config(thread=" "))
     assert end["messages"][-1].content == "ok"
     assert end["memory_report"]["write"]["status"] == "failed"
@@ -243,7 +276,9 @@ def test_a_state_class_of_ones_own(memory: Memory) -> None:
     model = ScriptedChatModel()
     builder = StateGraph(Own)
     builder.add_node("recall", create_recall_node(memory))
-    builder.add_node("chat", lambda state: {"messages": [model.invoke(with_memory(state))]})
+    builder.add_node(
+        "chat", lambda state: {"messages": [model.invoke(with_memory(state))]}
+    )
     builder.add_edge(START, "recall")
     builder.add_edge("recall", "chat")
     builder.compile().invoke({"messages": "jazz?"}, config())

@@ -78,18 +78,24 @@ def test_the_user_id_comes_from_any_of_the_three_places(memory: Memory) -> None:
         {  # as a server with authentication sets it
             "user": "victim",
             "langgraph_auth_user_id": "mallory",
-            "langgraph_auth_user": SimpleNamespace(identity="mallory", is_authenticated=True),
+            "langgraph_auth_user": SimpleNamespace(
+                identity="mallory", is_authenticated=True
+            ),
         },
     ],
 )
-def test_places_that_disagree_are_refused(memory: Memory, places: dict[str, Any]) -> None:
+def test_places_that_disagree_are_refused(
+    memory: Memory, places: dict[str, Any]
+) -> None:
     memory.user("victim").add(said("secret"), session_id="s")
     builder = StateGraph(MemoryState, context_schema=Context)
     builder.add_node("recall", create_recall_node(memory))
     builder.add_edge(START, "recall")
     context = places.pop("context", None)
     with pytest.raises(InvalidInputError, match="do not agree") as problem:
-        builder.compile().invoke({"messages": "secret?"}, config(**places), context=context)
+        builder.compile().invoke(
+            {"messages": "secret?"}, config(**places), context=context
+        )
     assert "victim" not in str(problem.value)
 
 
@@ -103,13 +109,17 @@ def test_the_application_may_decide_the_user(memory: Memory) -> None:
             f"{config['configurable']['tenant']}/{config['configurable']['who']}"
         ),
     )
-    by_tenant.invoke({"messages": "derived"}, config(user=None, tenant="acme", who="bo"))
+    by_tenant.invoke(
+        {"messages": "derived"}, config(user=None, tenant="acme", who="bo")
+    )
     assert memory.user("house").export()[0]["content"] == "fixed"
     assert memory.user("acme/bo").export()[0]["content"] == "derived"
     assert not memory.user("other").export()
 
 
-def test_the_session_is_session_id_else_thread_else_how_it_begins(memory: Memory) -> None:
+def test_the_session_is_session_id_else_thread_else_how_it_begins(
+    memory: Memory,
+) -> None:
     graph = chatbot(memory, ScriptedChatModel(script=["x"]))
     graph.invoke({"messages": "1"}, config(session_id="chosen"))
     graph.invoke({"messages": "2"}, config(thread="thread"))
@@ -122,7 +132,9 @@ def test_the_session_is_session_id_else_thread_else_how_it_begins(memory: Memory
 
 
 def test_a_thread_that_two_users_share_keeps_their_words_apart(memory: Memory) -> None:
-    graph = chatbot(memory, ScriptedChatModel(script=["ok"]), checkpointer=InMemorySaver())
+    graph = chatbot(
+        memory, ScriptedChatModel(script=["ok"]), checkpointer=InMemorySaver()
+    )
     for user, text in (
         ("ana", "my PIN is 4711"),
         ("bob", "hello"),
@@ -130,7 +142,10 @@ def test_a_thread_that_two_users_share_keeps_their_words_apart(memory: Memory) -
         ("ana", "me"),
     ):
         graph.invoke({"messages": text}, config(user))
-    kept = {user: [m["content"] for m in memory.user(user).export()] for user in ("ana", "bob")}
+    kept = {
+        user: [m["content"] for m in memory.user(user).export()]
+        for user in ("ana", "bob")
+    }
     assert kept["bob"] == ["hello", "ok", "again", "ok"]
     assert kept["ana"] == ["my PIN is 4711", "ok", "me", "ok"]
 
@@ -138,7 +153,8 @@ def test_a_thread_that_two_users_share_keeps_their_words_apart(memory: Memory) -
 @pytest.mark.parametrize(
     ("removed", "then", "kept"),
     [
-        ("hello", ["bob"], {"hello", "ok", "again"}),  # from which on the thread is bob's
+        # from which on the thread is bob's
+        ("hello", ["bob"], {"hello", "ok", "again"}),
         ("ok", ["bob"], {"hello", "ok", "again"}),
         ("ok", ["bob", "eve"], {"again", "ok"}),
     ],
@@ -147,8 +163,11 @@ def test_a_message_removed_from_a_thread_gives_nobody_the_words_of_another(
     memory: Memory, removed: str, then: list[str], kept: set[str]
 ) -> None:
     script = [RuntimeError("down"), "ok"]
-    graph = chatbot(memory, ScriptedChatModel(script=script), checkpointer=InMemorySaver())
-    with pytest.raises(RuntimeError):  # so that two users' questions stand beside each other
+    graph = chatbot(
+        memory, ScriptedChatModel(script=script), checkpointer=InMemorySaver()
+    )
+    # so that two users' questions stand beside each other
+    with pytest.raises(RuntimeError):
         graph.invoke({"messages": "my PIN is 4711"}, config("ana"))
     talk = graph.invoke({"messages": "hello"}, config("bob"))["messages"]
     gone = [RemoveMessage(m.id) for m in talk if m.content == removed]
@@ -158,7 +177,9 @@ def test_a_message_removed_from_a_thread_gives_nobody_the_words_of_another(
     assert {m["content"] for m in memory.user(then[-1]).export()} == kept
 
 
-def test_a_thread_of_two_users_around_an_agent_keeps_their_words_apart(memory: Memory) -> None:
+def test_a_thread_of_two_users_around_an_agent_keeps_their_words_apart(
+    memory: Memory,
+) -> None:
     """The agent's own state, which tells whose the thread is, begins anew with every turn."""
     model = ScriptedChatModel(script=["ok"])
     builder = StateGraph(MessagesState)
@@ -168,25 +189,41 @@ def test_a_thread_of_two_users_around_an_agent_keeps_their_words_apart(memory: M
     builder.add_edge(START, "first")
     builder.add_edge("first", "second")
     graph = builder.compile(checkpointer=InMemorySaver())
-    for user, text in (("ana", "my PIN is 4711"), ("bob", "hello"), ("bob", "you?"), ("ana", "me")):
+    for user, text in (
+        ("ana", "my PIN is 4711"),
+        ("bob", "hello"),
+        ("bob", "you?"),
+        ("ana", "me"),
+    ):
         graph.invoke({"messages": text}, config(user))
-    kept = {user: [m["content"] for m in memory.user(user).export()] for user in ("ana", "bob")}
+    kept = {
+        user: [m["content"] for m in memory.user(user).export()]
+        for user in ("ana", "bob")
+    }
     assert kept["bob"] == ["hello", "ok", "ok", "you?", "ok", "ok"]
     assert kept["ana"] == ["my PIN is 4711", "ok", "ok", "me", "ok", "ok"]
 
 
-def test_another_conversation_in_a_thread_of_the_same_name_is_kept(memory: Memory) -> None:
+def test_another_conversation_in_a_thread_of_the_same_name_is_kept(
+    memory: Memory,
+) -> None:
     for user in ("ana", "bob"):
         talk = [HumanMessage(f"I am {user}."), AIMessage("Hi."), HumanMessage("Tea?")]
         create_write_node(memory).invoke({"messages": talk}, config(user))
-    assert [m["content"] for m in memory.user("bob").export()] == ["I am bob.", "Hi.", "Tea?"]
+    assert [m["content"] for m in memory.user("bob").export()] == [
+        "I am bob.",
+        "Hi.",
+        "Tea?",
+    ]
 
 
 class WithoutIds(TypedDict):
     messages: Annotated[list[Any], operator.add]
 
 
-def test_words_are_kept_apart_in_a_thread_whose_messages_have_no_id(memory: Memory) -> None:
+def test_words_are_kept_apart_in_a_thread_whose_messages_have_no_id(
+    memory: Memory,
+) -> None:
     builder = StateGraph(WithoutIds)
     builder.add_sequence([("chat", lambda _: {"messages": [("assistant", "ok")]})])
     builder.add_node("write", create_write_node(memory))
@@ -195,8 +232,14 @@ def test_words_are_kept_apart_in_a_thread_whose_messages_have_no_id(memory: Memo
     graph = builder.compile(checkpointer=InMemorySaver())
     for user, text in (("ana", "yes"), ("bob", "yes"), ("bob", "again"), ("ana", "me")):
         graph.invoke({"messages": [("user", text)]}, config(user))
-    kept = {user: [m["content"] for m in memory.user(user).export()] for user in ("ana", "bob")}
-    assert kept == {"ana": ["yes", "ok", "me", "ok"], "bob": ["yes", "ok", "again", "ok"]}
+    kept = {
+        user: [m["content"] for m in memory.user(user).export()]
+        for user in ("ana", "bob")
+    }
+    assert kept == {
+        "ana": ["yes", "ok", "me", "ok"],
+        "bob": ["yes", "ok", "again", "ok"],
+    }
 
 
 def answer_unless_down(messages: list[Any]) -> str:
@@ -222,7 +265,9 @@ def nodes_around_a_model(memory: Memory, key: str, first: str) -> Any:
 
 def agent_with_memory(memory: Memory, *_: str) -> Any:
     model = ScriptedChatModel(script=answer_unless_down)
-    return create_agent(model, middleware=[MemoryMiddleware(memory)], checkpointer=InMemorySaver())
+    return create_agent(
+        model, middleware=[MemoryMiddleware(memory)], checkpointer=InMemorySaver()
+    )
 
 
 @pytest.mark.parametrize("talk", [("hi",), ()])
@@ -250,9 +295,17 @@ def test_what_was_never_answered_goes_into_no_other_memory(
 
 
 def test_a_message_without_an_id_does_not_hide_those_before_it(memory: Memory) -> None:
-    talk = [HumanMessage("Hello.", id="h"), AIMessage("Hi.", id="a"), HumanMessage("Tea?")]
+    talk = [
+        HumanMessage("Hello.", id="h"),
+        AIMessage("Hi.", id="a"),
+        HumanMessage("Tea?"),
+    ]
     create_write_node(memory).invoke({"messages": talk}, config())
-    assert [m["content"] for m in memory.user("ana").export()] == ["Hello.", "Hi.", "Tea?"]
+    assert [m["content"] for m in memory.user("ana").export()] == [
+        "Hello.",
+        "Hi.",
+        "Tea?",
+    ]
 
 
 def test_what_a_failed_turn_recalled_is_shown_to_nobody_else(memory: Memory) -> None:
@@ -266,7 +319,10 @@ def test_what_a_failed_turn_recalled_is_shown_to_nobody_else(memory: Memory) -> 
     builder.add_node("recall", create_recall_node(memory))
     builder.add_node("chat", chat)
     builder.add_conditional_edges(
-        START, lambda state: "recall" if "PIN" in str(state["messages"][-1].content) else "chat"
+        START,
+        lambda state: (
+            "recall" if "PIN" in str(state["messages"][-1].content) else "chat"
+        ),
     )
     builder.add_edge("recall", "chat")
     graph = builder.compile(checkpointer=InMemorySaver())
@@ -310,10 +366,14 @@ def test_a_turn_is_stored_for_a_user_and_for_a_team(
     if kind == "agent":
         two = [MemoryMiddleware(memory), TeamMemory(memory, user_id="team")]
         middleware = two[::-1] if team_first else two
-        graph: Any = create_agent(model, middleware=middleware, checkpointer=InMemorySaver())
+        graph: Any = create_agent(
+            model, middleware=middleware, checkpointer=InMemorySaver()
+        )
     else:
         builder = StateGraph(MemoryState)
-        builder.add_node("chat", lambda state: {"messages": [model.invoke(state["messages"])]})
+        builder.add_node(
+            "chat", lambda state: {"messages": [model.invoke(state["messages"])]}
+        )
         names = ["own", "team"]
         for name, user in zip(names, (None, "team"), strict=True):
             builder.add_node(name, create_write_node(memory, user_id=user))
@@ -343,11 +403,18 @@ def test_a_new_middleware_gives_nobody_the_words_of_another(
         agent.invoke({"messages": text}, config(user))
         if not same_process:
             THREAD_OWNERS._owners.clear()
-    assert [m["content"] for m in memory.user("bob").export()] == ["hello", "ok", "again", "ok"]
+    assert [m["content"] for m in memory.user("bob").export()] == [
+        "hello",
+        "ok",
+        "again",
+        "ok",
+    ]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_cache_of_nodes_gives_nobody_the_memory_of_another(memory: Memory, way: str) -> None:
+def test_a_cache_of_nodes_gives_nobody_the_memory_of_another(
+    memory: Memory, way: str
+) -> None:
     """Clients may send equal messages with equal ids; LangGraph's key is a node's input alone."""
     shown: list[str] = []
 
@@ -359,7 +426,9 @@ def test_a_cache_of_nodes_gives_nobody_the_memory_of_another(memory: Memory, way
     builder.add_node("recall", create_recall_node(memory), cache_policy=CachePolicy())
     builder.add_node("chat", chat)
     builder.add_node("write", create_write_node(memory), cache_policy=CachePolicy())
-    builder.add_edge(START, "recall").add_edge("recall", "chat").add_edge("chat", "write")
+    builder.add_edge(START, "recall").add_edge("recall", "chat").add_edge(
+        "chat", "write"
+    )
     graph = builder.compile(cache=InMemoryCache())
     for user, place in (("ana", "Porto"), ("bob", "Berlin")):
         memory.user(user).add([said(f"I live in {place}.")], session_id="before")

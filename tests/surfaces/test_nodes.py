@@ -48,7 +48,9 @@ async def test_nothing_blocks_the_loop(memory: Memory) -> None:
     await graph.ainvoke({"messages": "warm up"}, config())
     with blockbuster_ctx():
         end = await graph.ainvoke({"messages": "I like tea"}, config())
-        parts = [p async for p in graph.astream({"messages": "tea?"}, config(thread="t2"))]
+        parts = [
+            p async for p in graph.astream({"messages": "tea?"}, config(thread="t2"))
+        ]
     assert end["memory_report"]["write"]["status"] == "ok"
     assert [next(iter(part)) for part in parts] == ["recall", "chat", "write"]
 
@@ -63,7 +65,11 @@ def test_recalled_text_is_never_written_back(memory: Memory) -> None:
 
     builder = StateGraph(MessagesState)
     builder.add_sequence(
-        [("recall", create_recall_node(memory)), careless, ("write", create_write_node(memory))]
+        [
+            ("recall", create_recall_node(memory)),
+            careless,
+            ("write", create_write_node(memory)),
+        ]
     )
     builder.add_edge(START, "recall")
     graph = builder.compile()
@@ -98,7 +104,9 @@ def test_every_message_of_the_turn_is_kept_by_id(memory: Memory) -> None:
     assert kept[3]["tool_calls"][0]["args"] == {"city": "Oslo"}
 
 
-def test_a_stateless_client_that_resends_everything_adds_only_what_is_new(memory: Memory) -> None:
+def test_a_stateless_client_that_resends_everything_adds_only_what_is_new(
+    memory: Memory,
+) -> None:
     model = ScriptedChatModel(script=["one", "two", "three", "four"])
     graph = chatbot(memory, model)
     conversation: list[tuple[str, str]] = []
@@ -107,12 +115,23 @@ def test_a_stateless_client_that_resends_everything_adds_only_what_is_new(memory
         end = graph.invoke({"messages": conversation}, config())
         conversation.append(("assistant", end["messages"][-1].content))
     kept = [m["content"] for m in memory.user("ana").export()]
-    assert kept == ["hello", "one", "my cat is Pico", "two", "yes", "three", "yes", "four"]
+    assert kept == [
+        "hello",
+        "one",
+        "my cat is Pico",
+        "two",
+        "yes",
+        "three",
+        "yes",
+        "four",
+    ]
 
 
 @pytest.mark.parametrize("thread", ["fixed", "new", None])
 @pytest.mark.parametrize("sent", ["everything", "words"])
-def test_a_stateless_client_is_never_doubled(memory: Memory, thread: str | None, sent: str) -> None:
+def test_a_stateless_client_is_never_doubled(
+    memory: Memory, thread: str | None, sent: str
+) -> None:
     """With one thread, a new one per run, or none; sending tool messages back, or only words."""
     call = {"name": "clock", "args": {}, "id": "c"}
     conversation: list[Any] = []
@@ -120,7 +139,13 @@ def test_a_stateless_client_is_never_doubled(memory: Memory, thread: str | None,
     def chat(state: MessagesState) -> dict[str, Any]:
         number = len([m for m in state["messages"] if m.type == "human"])
         asks = AIMessage("", tool_calls=[{**call, "id": f"c{number}"}])
-        return {"messages": [asks, ToolMessage("noon", tool_call_id=f"c{number}"), AIMessage("ok")]}
+        return {
+            "messages": [
+                asks,
+                ToolMessage("noon", tool_call_id=f"c{number}"),
+                AIMessage("ok"),
+            ]
+        }
 
     builder = StateGraph(MessagesState)
     builder.add_sequence([("first", create_write_node(memory)), chat])
@@ -156,7 +181,12 @@ def test_a_retry_after_a_failing_model_is_not_stored_twice(memory: Memory) -> No
     with pytest.raises(RuntimeError):
         graph.invoke(retried, config())
     graph.invoke(retried, config())
-    assert [m["content"] for m in memory.user("ana").export()] == ["hello", "one", "cat?", "two"]
+    assert [m["content"] for m in memory.user("ana").export()] == [
+        "hello",
+        "one",
+        "cat?",
+        "two",
+    ]
 
 
 class Plain(TypedDict):
@@ -187,7 +217,9 @@ def test_parallel_branches_may_recall_and_write(memory: Memory) -> None:
     builder.add_node("recall too", create_recall_node(memory, report=True, k=1))
     builder.add_node("note", create_write_node(memory, report=True))
     for branch in ("left", "right"):
-        builder.add_node(branch, lambda _, branch=branch: {"messages": [AIMessage(branch)]})
+        builder.add_node(
+            branch, lambda _, branch=branch: {"messages": [AIMessage(branch)]}
+        )
         builder.add_node(f"write {branch}", create_write_node(memory, report=True))
         builder.add_edge(["recall", "recall too", "note"], branch)
         builder.add_edge(branch, f"write {branch}")
@@ -205,7 +237,8 @@ def test_fan_out_with_send(memory: Memory) -> None:
     builder.add_conditional_edges(
         START,
         lambda _: [
-            Send("write", {"messages": [HumanMessage(f"part {n}", id=str(n))]}) for n in "abc"
+            Send("write", {"messages": [HumanMessage(f"part {n}", id=str(n))]})
+            for n in "abc"
         ],
         ["write"],
     )
@@ -217,7 +250,9 @@ def test_fan_out_with_send(memory: Memory) -> None:
     ]
 
 
-def test_a_client_that_sends_only_the_new_turn_loses_no_repetition(memory: Memory) -> None:
+def test_a_client_that_sends_only_the_new_turn_loses_no_repetition(
+    memory: Memory,
+) -> None:
     graph = chatbot(memory, ScriptedChatModel(script=["ok"]))
     for _ in range(3):
         graph.invoke({"messages": [("user", "yes")]}, config())
@@ -229,21 +264,33 @@ def test_what_is_in_view_is_not_quoted_again(memory: Memory) -> None:
     graph = chatbot(memory, model, checkpointer=InMemorySaver())
     graph.invoke({"messages": "I play the cello."}, config())
     graph.invoke({"messages": "What do I play?"}, config())
-    assert texts(model.requests[-1]) == ["I play the cello.", "noted", "What do I play?"]
+    assert texts(model.requests[-1]) == [
+        "I play the cello.",
+        "noted",
+        "What do I play?",
+    ]
 
 
 def test_the_beginning_of_a_long_conversation_can_come_back(memory: Memory) -> None:
     model = ScriptedChatModel(script=["noted"])
     graph = chatbot(memory, model, checkpointer=InMemorySaver())
-    for text in ("I play the cello.", *(f"chatter {n}" for n in range(8)), "cello play?"):
+    for text in (
+        "I play the cello.",
+        *(f"chatter {n}" for n in range(8)),
+        "cello play?",
+    ):
         graph.invoke({"messages": text}, config())
     assert any(
-        "<memory>" in text and "I play the cello." in text for text in texts(model.requests[-1])
+        "<memory>" in text and "I play the cello." in text
+        for text in texts(model.requests[-1])
     )
 
 
 def test_blocks_and_calls_in_view_are_not_quoted_again(memory: Memory) -> None:
-    blocks = [{"type": "text", "text": "I play"}, {"type": "text", "text": "the cello."}]
+    blocks = [
+        {"type": "text", "text": "I play"},
+        {"type": "text", "text": "the cello."},
+    ]
     call = {"name": "tune", "args": {"what": "cello"}, "id": "c1"}
     said_before = [
         HumanMessage(blocks, id="h1"),
@@ -254,7 +301,9 @@ def test_blocks_and_calls_in_view_are_not_quoted_again(memory: Memory) -> None:
     model = ScriptedChatModel(script=["noted"])
     graph = chatbot(memory, model)
     graph.invoke({"messages": said_before}, config())
-    graph.invoke({"messages": [*said_before, HumanMessage("cello?", id="h2")]}, config())
+    graph.invoke(
+        {"messages": [*said_before, HumanMessage("cello?", id="h2")]}, config()
+    )
     shown = str(model.requests[-1][-2].content)
     assert "<memory>" in shown  # the first answer was not sent back
     assert "cello" not in shown
@@ -263,7 +312,9 @@ def test_blocks_and_calls_in_view_are_not_quoted_again(memory: Memory) -> None:
 def test_reports_and_events_are_json_and_say_what_was_spent(memory: Memory) -> None:
     memory.user("ana").add(said("I like jazz", id="m1"), session_id="s")
     graph = chatbot(memory, ScriptedChatModel(), report=True, schema=MemoryState)
-    parts = list(graph.stream({"messages": "jazz?"}, config(), stream_mode=["custom", "values"]))
+    parts = list(
+        graph.stream({"messages": "jazz?"}, config(), stream_mode=["custom", "values"])
+    )
     events = [part for mode, part in parts if mode == "custom"]
     assert [event["event"] for event in events] == ["memory_recall", "memory_write"]
     reports = parts[-1][1]["memory_report"]
@@ -281,7 +332,9 @@ def test_without_report_the_state_holds_no_report(memory: Memory) -> None:
     assert not graph.invoke({"messages": "hi"}, config())["memory_report"]
 
 
-def test_a_short_id_in_view_hides_nothing_of_another_conversation(memory: Memory) -> None:
+def test_a_short_id_in_view_hides_nothing_of_another_conversation(
+    memory: Memory,
+) -> None:
     """Clients count the messages of each conversation from 1."""
     memory.user("ana").add(said("I am allergic to nuts.", id="1"), session_id="old")
     asked = {"messages": [HumanMessage("Am I allergic to nuts?", id="1")]}

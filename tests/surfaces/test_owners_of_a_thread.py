@@ -51,7 +51,9 @@ SAID = ["Tea.", "Tea. Fine.", "Rice.", "Rice. Fine."]
 @pytest.mark.parametrize(
     "users", [(None, _team), (_team, None), ("a", "b"), (_team, lambda config: "all")]
 )
-def test_every_write_node_of_a_graph_stores_for_its_user(memory: Memory, users: Any) -> None:
+def test_every_write_node_of_a_graph_stores_for_its_user(
+    memory: Memory, users: Any
+) -> None:
     graph = _graph(*(create_write_node(memory, user_id=user) for user in users))
     for text in TURNS:
         graph.invoke({"messages": text}, config("ana", team="x"))
@@ -60,7 +62,9 @@ def test_every_write_node_of_a_graph_stores_for_its_user(memory: Memory, users: 
         assert _kept(memory, named) == SAID
 
 
-def test_every_memory_of_a_graph_stores_the_turn(memory: Memory, tmp_path: Path) -> None:
+def test_every_memory_of_a_graph_stores_the_turn(
+    memory: Memory, tmp_path: Path
+) -> None:
     other = Memory(tmp_path / "other", embeddings="hash")
     graph = _graph(create_write_node(memory), create_write_node(other))
     graph.invoke({"messages": TURNS[0]}, config())
@@ -70,10 +74,16 @@ def test_every_memory_of_a_graph_stores_the_turn(memory: Memory, tmp_path: Path)
     let_go(other)
 
 
-def test_two_functions_that_name_the_user_give_nobody_the_words_of_another(memory: Memory) -> None:
+def test_two_functions_that_name_the_user_give_nobody_the_words_of_another(
+    memory: Memory,
+) -> None:
     graph = _graph(
-        create_recall_node(memory, user_id=lambda config: config["configurable"]["user_id"]),
-        create_write_node(memory, user_id=lambda config: str(config["configurable"]["user_id"])),
+        create_recall_node(
+            memory, user_id=lambda config: config["configurable"]["user_id"]
+        ),
+        create_write_node(
+            memory, user_id=lambda config: str(config["configurable"]["user_id"])
+        ),
     )
     graph.invoke({"messages": "Tea."}, config("ana"))
     with pytest.raises(RuntimeError):
@@ -109,19 +119,25 @@ def test_a_client_that_sends_an_odd_owner_is_served(memory: Memory, owner: Any) 
 
 
 @pytest.mark.parametrize(
-    "first", [("system", "You are kind."), HumanMessage([{"type": "image", "url": "x"}])]
+    "first",
+    [("system", "You are kind."), HumanMessage([{"type": "image", "url": "x"}])],
 )
-def test_what_every_conversation_begins_with_does_not_join_them(memory: Memory, first: Any) -> None:
+def test_what_every_conversation_begins_with_does_not_join_them(
+    memory: Memory, first: Any
+) -> None:
     write = create_write_node(memory)
     for text in TURNS:
         write.invoke(
-            {"messages": [first, ("user", text), ("assistant", "ok")]}, config(thread=None)
+            {"messages": [first, ("user", text), ("assistant", "ok")]},
+            config(thread=None),
         )
     sessions = memory.user("ana").sessions()
     assert len(sessions) == len(TURNS)
 
 
-def test_equal_ids_in_two_conversations_at_once_share_no_context(memory: Memory) -> None:
+def test_equal_ids_in_two_conversations_at_once_share_no_context(
+    memory: Memory,
+) -> None:
     facts = ("I take an aisle seat.", "I am allergic to peanuts.")
     memory.user("ana").add(list(map(said, facts)), session_id="old")
     both = Barrier(2, timeout=20)
@@ -134,18 +150,27 @@ def test_equal_ids_in_two_conversations_at_once_share_no_context(memory: Memory)
     middleware = [MemoryMiddleware(memory, k=1), together]
     agent: Any = create_agent(model, middleware=middleware)
     asked = ("An aisle seat?", "Allergic to peanuts?")
-    ends = agent.batch([{"messages": HumanMessage(q, id="1")} for q in asked], config(thread=None))
-    assert [fact in end["messages"][-1].text for fact, end in zip(facts, ends, strict=True)] == [
-        True,
-        True,
-    ]
+    ends = agent.batch(
+        [{"messages": HumanMessage(q, id="1")} for q in asked], config(thread=None)
+    )
+    assert [
+        fact in end["messages"][-1].text for fact, end in zip(facts, ends, strict=True)
+    ] == [True, True]
 
 
-def test_a_memory_opened_for_each_request_keeps_two_users_of_a_thread_apart(tmp_path: Path) -> None:
+def test_a_memory_opened_for_each_request_keeps_two_users_of_a_thread_apart(
+    tmp_path: Path,
+) -> None:
     saver = InMemorySaver()
-    for user, text in (("ana", "My PIN is 4711."), ("bob", "Hello."), ("ana", "And me?")):
+    for user, text in (
+        ("ana", "My PIN is 4711."),
+        ("bob", "Hello."),
+        ("ana", "And me?"),
+    ):
         with Memory(tmp_path, embeddings="hash") as memory:
-            agent = create_agent(ScriptedChatModel(), middleware=[MemoryMiddleware(memory)])
+            agent = create_agent(
+                ScriptedChatModel(), middleware=[MemoryMiddleware(memory)]
+            )
             builder = StateGraph(MessagesState)
             builder.add_node("agent", agent).add_edge(START, "agent")
             graph = builder.compile(checkpointer=saver)
@@ -156,7 +181,9 @@ def test_a_memory_opened_for_each_request_keeps_two_users_of_a_thread_apart(tmp_
     assert kept == ["My PIN is 4711.", "ok", "And me?", "ok"]
 
 
-def test_an_agent_and_a_node_after_it_give_nobody_the_words_of_another(memory: Memory) -> None:
+def test_an_agent_and_a_node_after_it_give_nobody_the_words_of_another(
+    memory: Memory,
+) -> None:
     """The outer graph's state keeps what was known of the agent's surface a turn ago."""
     builder = StateGraph(MessagesState)
     agent = create_agent(ScriptedChatModel(), middleware=[MemoryMiddleware(memory)])

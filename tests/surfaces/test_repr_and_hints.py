@@ -21,8 +21,13 @@ def test_a_memory_says_where_it_is(tmp_path: Path) -> None:
         place = f"{str(tmp_path / 'm')!r}, engine='SQLite'"
         assert repr(memory) == f"Memory({place})"
         assert repr(memory.user("ana")) == f"UserMemory('ana', in {place})"
-        shared = Memory(tmp_path / "memory", embeddings="hash", authorize=lambda *_: True)
-        assert repr(shared.shared("team", as_user=7)) == "SharedMemory('team', as_user='7')"
+        shared = Memory(
+            tmp_path / "memory", embeddings="hash", authorize=lambda *_: True
+        )
+        assert (
+            repr(shared.shared("team", as_user=7))
+            == "SharedMemory('team', as_user='7')"
+        )
         shared.close()
     assert repr(memory) == f"Memory({place})"  # also after it was closed
     assert not list((tmp_path / "m").glob("users/*"))  # it makes nothing
@@ -67,7 +72,10 @@ def test_a_bar_is_drawn_on_a_terminal_alone(
     with Memory(tmp_path / "m", embeddings="hash") as memory:
         user = memory.user("ana")
         with import_and_read.embedding_bar(user, "embedding", 3, False) as advance_to:
-            memory._services.on_embedded, inner = moved.append, memory._services.on_embedded
+            memory._services.on_embedded, inner = (
+                moved.append,
+                memory._services.on_embedded,
+            )
             user.add([said("one"), said("two")], session_id="s")
             assert inner
             inner(2)

@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    HumanMessage,
+    SystemMessage,
+)
 from pydantic import BaseModel
 
 from langmem_graph import testing
@@ -33,7 +38,9 @@ class Ages(BaseModel):
 
 
 def structured(model: ScriptedChatModel, schema: Any = Age, **options: Any) -> Any:
-    return model.with_structured_output(schema, include_raw=True, **options).invoke(ASKED)
+    return model.with_structured_output(schema, include_raw=True, **options).invoke(
+        ASKED
+    )
 
 
 @pytest.mark.usefixtures("drawn_aliases")
@@ -91,7 +98,9 @@ def test_a_json_schema_is_answered_too() -> None:
 
 
 def test_answers_to_one_schema_come_in_order() -> None:
-    model = ScriptedChatModel(answers={"Age": [{"years": 1}, lambda asked: {"years": len(asked)}]})
+    model = ScriptedChatModel(
+        answers={"Age": [{"years": 1}, lambda asked: {"years": len(asked)}]}
+    )
     ask = model.with_structured_output(Age)
     assert [ask.invoke("old?").years for _ in range(3)] == [1, 4, 4]  # type: ignore[union-attr]
 
@@ -105,12 +114,17 @@ def test_an_answer_that_does_not_fit_is_not_parsed() -> None:
 
 def test_a_schema_that_is_not_named_gets_nothing_found() -> None:
     assert structured(ScriptedChatModel(), Ages)["parsed"] == Ages(ages=[])
-    assert structured(ScriptedChatModel(), Age)["parsed"] is None  # it has to say the years
+    # it has to say the years
+    assert structured(ScriptedChatModel(), Age)["parsed"] is None
 
 
 def test_answers_to_schemas_do_not_use_up_the_script() -> None:
     model = ScriptedChatModel(script=["one", "two"], answers={"Age": {"years": 7}})
-    said = [model.invoke("a").text, structured(model)["parsed"].years, model.invoke("b").text]
+    said = [
+        model.invoke("a").text,
+        structured(model)["parsed"].years,
+        model.invoke("b").text,
+    ]
     assert said == ["one", 7, "two"]
     assert model.invoke("c").text == "two"
 
@@ -135,9 +149,14 @@ async def test_a_stream_adds_up_to_the_answer(text: str) -> None:
 def test_a_streamed_tool_call_is_whole() -> None:
     call = {"name": "Age", "args": {"years": 7}, "id": "call-7"}
     whole = AIMessageChunk("")
-    for chunk in ScriptedChatModel(script=[AIMessage("Now.", tool_calls=[call])]).stream("hello"):
+    for chunk in ScriptedChatModel(
+        script=[AIMessage("Now.", tool_calls=[call])]
+    ).stream("hello"):
         whole += chunk  # type: ignore[assignment]
-    assert (whole.content, whole.tool_calls) == ("Now.", [{**call, "type": "tool_call"}])
+    assert (whole.content, whole.tool_calls) == (
+        "Now.",
+        [{**call, "type": "tool_call"}],
+    )
 
 
 def test_answers_are_copies_of_the_script() -> None:

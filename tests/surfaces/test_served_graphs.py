@@ -18,7 +18,9 @@ from tests.support.recalled import PALM, PUPPY, acting
 from tests.support.writing import echo
 
 REPOSITORY = Path(__file__).parents[2]
-SERVED: dict[str, str] = json.loads((REPOSITORY / "langgraph.json").read_text())["graphs"]
+SERVED: dict[str, str] = json.loads((REPOSITORY / "langgraph.json").read_text())[
+    "graphs"
+]
 
 
 @pytest.fixture
@@ -32,7 +34,9 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     def load(name: str, model: Any) -> tuple[Any, Any]:
         monkeypatch.setenv("LANGMEM_GRAPH_DIR", str(tmp_path / f"{name}-{bool(model)}"))
         monkeypatch.setenv("LANGMEM_GRAPH_MODEL", "openai:any" if model else "")
-        monkeypatch.setattr("langchain.chat_models.init_chat_model", lambda *_, **__: model)
+        monkeypatch.setattr(
+            "langchain.chat_models.init_chat_model", lambda *_, **__: model
+        )
         path, graph = SERVED[name].split(":")
         names = runpy.run_path(str(REPOSITORY / path))
         memory = names.get("memory")
@@ -45,10 +49,14 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.parametrize("has_model", [False, True])
 @pytest.mark.parametrize("name", SERVED)
-def test_messages_are_all_that_a_client_sends(load: Any, name: str, has_model: bool) -> None:
+def test_messages_are_all_that_a_client_sends(
+    load: Any, name: str, has_model: bool
+) -> None:
     graph, _ = load(name, ScriptedChatModel() if has_model else None)
     given = set(graph.get_input_jsonschema()["properties"])
-    assert given == {"messages"} | ({"request", "tools"} if name == "grounding" else set())
+    assert given == {"messages"} | (
+        {"request", "tools"} if name == "grounding" else set()
+    )
     assert set(graph.get_context_jsonschema()["properties"]) == {"user_id"}
 
 
@@ -88,13 +96,17 @@ async def test_studio_shows_what_was_recalled_and_what_was_written(load: Any) ->
     assert end["memory_report"]["write"]["stored"] == 2
     assert end["memory_report"]["read"]["stored"] > 0
     later = await graph.ainvoke({"messages": [("user", "Thanks!")]}, thread)
-    assert [m.text for m in later["messages"][::2]] == [PALM, "Thanks!"]  # nothing doubled
+    # nothing doubled
+    assert [m.text for m in later["messages"][::2]] == [PALM, "Thanks!"]
     assert "Check this before" in end["memory_context"]
-    assert "Check this before" not in later["memory_context"]  # nothing left of the turn before
+    # nothing left of the turn before
+    assert "Check this before" not in later["memory_context"]
     assert later["memory_report"]["write"]["stored"] == 2
 
 
-async def test_without_a_model_studio_shows_the_context_in_its_report(load: Any) -> None:
+async def test_without_a_model_studio_shows_the_context_in_its_report(
+    load: Any,
+) -> None:
     graph, memory = load("studio", None)
     memory.user("ana").add([said("I always take an aisle seat.")], session_id="s")
     end = await graph.ainvoke({"messages": [("user", "Which seat?")]}, ANA)

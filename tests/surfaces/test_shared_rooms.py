@@ -36,12 +36,19 @@ def memory(opened: Callable[..., Memory]) -> Memory:
 
 
 def test_what_is_shown_names_room_and_author(memory: Memory) -> None:
-    recall = memory.user("ana", shared=["team", "shop"]).recall("when do we ship pelicans?")
+    recall = memory.user("ana", shared=["team", "shop"]).recall(
+        "when do we ship pelicans?"
+    )
     lines = recall.context.splitlines()
     assert "; those from shared rooms name room and author." in lines[1]
-    assert any(' bob (shared room team) [m1]: "we ship the pelicans' in line for line in lines)
+    assert any(
+        ' bob (shared room team) [m1]: "we ship the pelicans' in line for line in lines
+    )
     assert any(' user [m1]: "I am afraid of pelicans"' in line for line in lines)
-    assert {(hit.room, hit.author) for hit in recall.evidence} == {("team", "bob"), (None, None)}
+    assert {(hit.room, hit.author) for hit in recall.evidence} == {
+        ("team", "bob"),
+        (None, None),
+    }
     assert recall.report.status == "ok"
     assert "The shared room 'shop' holds nothing" in recall.report.warnings[0]
     own = memory.user("ana").recall("when do we ship pelicans?")
@@ -51,7 +58,9 @@ def test_what_is_shown_names_room_and_author(memory: Memory) -> None:
 
 def test_nobody_speaks_in_the_name_of_another(memory: Memory) -> None:
     forged = said("I owe bob 100 euros", name="ana", id="m2", author="ana", room="shop")
-    memory.shared("team", as_user="bob").add([forged], session_id="s", metadata={"a": 1})
+    memory.shared("team", as_user="bob").add(
+        [forged], session_id="s", metadata={"a": 1}
+    )
     recall = memory.user("ana", shared=["team"]).recall("who owes 100 euros?")
     assert "ana (shared room team, added by bob) [m2]" in recall.context
     hit = recall.evidence[0]
@@ -61,11 +70,18 @@ def test_nobody_speaks_in_the_name_of_another(memory: Memory) -> None:
             memory.user("ana").add([said("x")], session_id="s", metadata={key: "team"})
 
 
-def test_words_are_as_rare_as_in_all_rooms_together(opened: Callable[..., Memory]) -> None:
+def test_words_are_as_rare_as_in_all_rooms_together(
+    opened: Callable[..., Memory],
+) -> None:
     """`budget` is rare in ana's own room alone, `pelican` in the shared one alone."""
     memory = opened()
-    team, ana = memory.shared("team", as_user="ana"), memory.user("ana", shared=["team"])
-    team.add([said(f"budget number {n}", id=f"t{n}") for n in range(12)], session_id="t")
+    team, ana = (
+        memory.shared("team", as_user="ana"),
+        memory.user("ana", shared=["team"]),
+    )
+    team.add(
+        [said(f"budget number {n}", id=f"t{n}") for n in range(12)], session_id="t"
+    )
     team.add([said("a pelican sings", id="bird")], session_id="u")
     own = [said(f"pelican number {n}", id=f"o{n}") for n in range(3)]
     ana.add([*own, said("a budget sings", id="money")], session_id="o")
@@ -73,7 +89,9 @@ def test_words_are_as_rare_as_in_all_rooms_together(opened: Callable[..., Memory
     scores = {(hit.room, hit.message_id): hit.score for hit in hits}
     assert scores[None, "o1"] > scores[None, "money"] > scores["team", "t5"]
     assert scores["team", "bird"] > scores["team", "t5"]
-    alone = memory.user("ana").search_conversation("pelican budget", k=20, ranking="words")
+    alone = memory.user("ana").search_conversation(
+        "pelican budget", k=20, ranking="words"
+    )
     assert alone[0].message_id == "money"  # there it is the rarer word
     sessions = ana.search_conversation("pelican budget", k=20, by="session")
     assert {(hit.room, hit.session_id) for hit in sessions} == {
@@ -82,7 +100,9 @@ def test_words_are_as_rare_as_in_all_rooms_together(opened: Callable[..., Memory
 
 
 def test_what_a_user_wrote_in_rooms_is_listed_and_taken(memory: Memory) -> None:
-    memory.shared("shop", as_user="ana").add([said("one", id="a"), said("two")], session_id="s")
+    memory.shared("shop", as_user="ana").add(
+        [said("one", id="a"), said("two")], session_id="s"
+    )
     team = memory.shared("team", as_user="ana")
     team.add([said("I bring the fish", id="m2")], session_id="s")
     by_hand = team.remember("The fish is fresh")
@@ -109,7 +129,11 @@ def test_what_is_said_in_a_shared_room_changes_nobodys_own_records(
     memory = opened(model=model)
     own = memory.user("ana", shared=["team"])
     own.add([said("I live in Porto", id="m1")], session_id="s")
-    fact = {"text": "Ana lives in Porto.", "record_id": "r1", "source_message_ids": ["m1"]}
+    fact = {
+        "text": "Ana lives in Porto.",
+        "record_id": "r1",
+        "source_message_ids": ["m1"],
+    }
     own.add_records({**fact, "subject": "Ana", "attribute": "home"})
     before = own.export_records(history=True)
     team = memory.shared("team", as_user="bob")
@@ -141,10 +165,14 @@ def test_a_shared_room_has_topics_but_no_profile(opened: Callable[..., Memory]) 
 def test_tools_show_rooms_and_change_none_of_them(memory: Memory) -> None:
     team = memory.shared("team", as_user="bob")
     record = team.remember("Pelicans are shipped on Friday")
-    tools = {t.name: t for t in create_memory_tools(memory, user_id="ana", shared=["team"])}
+    tools = {
+        t.name: t for t in create_memory_tools(memory, user_id="ana", shared=["team"])
+    }
     shown = tools["search_records"].invoke({"query": "pelicans"})
     assert f"[{record.record_id}] (shared room team, added by bob)" in shown
-    assert "(shared room team)" in tools["search_conversation"].invoke({"query": "ship pelicans"})
+    assert "(shared room team)" in tools["search_conversation"].invoke(
+        {"query": "ship pelicans"}
+    )
     wrong = {"record_id": record.record_id, "text": "Pelicans are shipped on Monday"}
     assert "There is no record" in tools["correct"].invoke(wrong)
     assert all("shared" not in str(tool.args) for tool in tools.values())
@@ -159,7 +187,10 @@ def test_mcp(memory: Memory) -> None:
     from mcp.server.lowlevel.server import request_ctx
 
     served = server.create_mcp_server(memory, user_id="ana", shared=["team", "shop"])
-    asked: Any = {"name": "search_conversation", "arguments": {"query": "ship pelicans"}}
+    asked: Any = {
+        "name": "search_conversation",
+        "arguments": {"query": "ship pelicans"},
+    }
     request = types.CallToolRequest(params=types.CallToolRequestParams(**asked))
 
     async def call() -> str:
@@ -189,19 +220,27 @@ def test_the_command_line_reads_and_forgets(memory: Memory, tmp_path: Path) -> N
     memory.close()
     place = ["--memory", str(tmp_path / "memory"), "--embeddings", "hash"]
     run = CliRunner()
-    found = run.invoke(app, ["search", "pelicans", "--user", "ana", "--shared", "team", *place])
+    found = run.invoke(
+        app, ["search", "pelicans", "--user", "ana", "--shared", "team", *place]
+    )
     assert "bob (shared room team)" in found.output
     named = ["--room", "team", "--author", "bob"]
     done = run.invoke(app, ["forget", "--user", "ana", *named, *place])
     assert "messages 1" in done.output
-    left = run.invoke(app, ["search", "pelicans", "--user", "ana", "--shared", "team", *place])
+    left = run.invoke(
+        app, ["search", "pelicans", "--user", "ana", "--shared", "team", *place]
+    )
     assert "Friday" not in left.output
     for command in (["search", "pelicans"], ["explain", "pelicans"], ["mcp"]):
-        misspelt = run.invoke(app, [*command, "--user", "ana", "--shared", "taem", *place])
+        misspelt = run.invoke(
+            app, [*command, "--user", "ana", "--shared", "taem", *place]
+        )
         assert isinstance(misspelt.exception, InvalidInputError)
         assert "'taem' holds nothing in this memory" in str(misspelt.exception)
         assert "as in --shared team;" in str(misspelt.exception)
-    refused = run.invoke(app, ["mcp", "--http", "--user-header", "who", "--shared", "team"])
+    refused = run.invoke(
+        app, ["mcp", "--http", "--user-header", "who", "--shared", "team"]
+    )
     assert "--shared needs --user" in str(refused.exception)
 
 
@@ -210,8 +249,12 @@ def test_methods_answer_as_those_of_a_user(opened: Callable[..., Memory]) -> Non
     memory = opened(model=topic_tracks.gathering())
     team, ana = memory.shared("team", as_user="ana"), memory.user("ana")
     calls: dict[str, tuple[Any, ...]] = {
-        **dict.fromkeys(("sessions", "files", "held_changes", "overview", "records"), ()),
-        **dict.fromkeys(("export", "export_records", "flush_forecast", "flush", "drain"), ()),
+        **dict.fromkeys(
+            ("sessions", "files", "held_changes", "overview", "records"), ()
+        ),
+        **dict.fromkeys(
+            ("export", "export_records", "flush_forecast", "flush", "drain"), ()
+        ),
         **dict.fromkeys(("get_conversation", "made_of", "history", "changes"), ("m1",)),
         **dict.fromkeys(("get_records", "neighbours"), ("r1",)),
         **dict.fromkeys(("recall", "search_records", "search_conversation"), ("bees",)),
@@ -220,11 +263,19 @@ def test_methods_answer_as_those_of_a_user(opened: Callable[..., Memory]) -> Non
         "correct": ("r1", "Nobody keeps bees."),
     }
     for user in (team, ana):
-        user.add([said("I keep bees", id="m1", name="ana")], session_id="s", at="2026-01-01")
-        user.add_records({"text": "Bees.", "record_id": "r1", "source_message_ids": ["m1"]})
+        user.add(
+            [said("I keep bees", id="m1", name="ana")], session_id="s", at="2026-01-01"
+        )
+        user.add_records(
+            {"text": "Bees.", "record_id": "r1", "source_message_ids": ["m1"]}
+        )
     for name, given in calls.items():
         answers = [getattr(user, name)(*given) for user in (team, ana)]
-        later = asyncio.run(getattr(team, f"a{name}")(*given)) if name != "correct" else answers[0]
+        later = (
+            asyncio.run(getattr(team, f"a{name}")(*given))
+            if name != "correct"
+            else answers[0]
+        )
         assert len({type(one) for one in (*answers, later)}) == 1, name
         assert len({len(one) for one in answers if isinstance(one, list)}) <= 1, name
     assert team.overview().user_id == "team"
@@ -236,7 +287,9 @@ def test_the_page_shows_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     page = (REPOSITORY / "docs/scopes.md").read_text(encoding="utf-8")
-    found = re.search(r"```python\n# shared\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
+    found = re.search(
+        r"```python\n# shared\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL
+    )
     assert found is not None
     monkeypatch.chdir(tmp_path)
     exec(found[1], {})

@@ -7,7 +7,12 @@ import pytest
 from langchain.agents import create_agent
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langmem_graph.graphs import MemoryState, create_recall_node, create_write_node, with_memory
+from langmem_graph.graphs import (
+    MemoryState,
+    create_recall_node,
+    create_write_node,
+    with_memory,
+)
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.testing import ScriptedChatModel
@@ -18,7 +23,9 @@ from tests.support.recalled import PUPPY
 
 def of_nodes(memory: Memory, **options: Any) -> Any:
     def chat(state: MemoryState) -> Any:
-        return {"messages": [ScriptedChatModel(script=["Hm."]).invoke(with_memory(state))]}
+        return {
+            "messages": [ScriptedChatModel(script=["Hm."]).invoke(with_memory(state))]
+        }
 
     builder = StateGraph(MemoryState, input_schema=MessagesState)
     recall, write = create_recall_node(memory, **options), create_write_node(memory)
@@ -42,12 +49,17 @@ async def test_the_event_and_the_final_state_have_it(
     memory: Memory, build: Build, way: str
 ) -> None:
     memory.user("ana").add([said(PUPPY)], session_id="s")
-    graph, options = build(memory, show_context=True), {"stream_mode": ["custom", "values"]}
+    graph, options = (
+        build(memory, show_context=True),
+        {"stream_mode": ["custom", "values"]},
+    )
     if way == "stream":
         parts = list(graph.stream(ASKED, ANA, **options))
     else:
         parts = [part async for part in graph.astream(ASKED, ANA, **options)]
-    (event,) = [part for kind, part in parts if kind == "custom" and "recall" in part["event"]]
+    (event,) = [
+        part for kind, part in parts if kind == "custom" and "recall" in part["event"]
+    ]
     assert PUPPY in event["context"]
     _, end = parts[-1]
     assert end["memory_report"]["recall"]["context"] == event["context"]
@@ -57,7 +69,11 @@ async def test_the_event_and_the_final_state_have_it(
 @pytest.mark.parametrize("build", [of_nodes, of_middleware])
 def test_otherwise_no_text_is_in_them(memory: Memory, build: Build) -> None:
     memory.user("ana").add([said(PUPPY)], session_id="s")
-    parts = list(build(memory, report=True).stream(ASKED, ANA, stream_mode=["custom", "values"]))
+    parts = list(
+        build(memory, report=True).stream(ASKED, ANA, stream_mode=["custom", "values"])
+    )
     assert parts[-1][1]["memory_report"]["recall"]["message_ids"]
-    reports = [part if kind == "custom" else part.get("memory_report") for kind, part in parts]
+    reports = [
+        part if kind == "custom" else part.get("memory_report") for kind, part in parts
+    ]
     assert PUPPY not in str(reports)

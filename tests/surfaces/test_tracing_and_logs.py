@@ -48,7 +48,8 @@ QUICK = Settings(
 
 def told(user: str = "ana", session: str = "s") -> list[dict[str, Any]]:
     return [
-        {"role": "user", "content": f"My secret {n} is {CANARY}.", "id": f"m{n}"} for n in range(5)
+        {"role": "user", "content": f"My secret {n} is {CANARY}.", "id": f"m{n}"}
+        for n in range(5)
     ]
 
 
@@ -67,12 +68,16 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     path = tmp_path / "m"
-    with Memory(path, model=steady_model(), embeddings="hash", settings=QUICK) as opened:
+    with Memory(
+        path, model=steady_model(), embeddings="hash", settings=QUICK
+    ) as opened:
         yield opened
 
 
 def names(spans: InMemorySpanExporter) -> set[str]:
-    return {one.name.removeprefix("langmem_graph.") for one in spans.get_finished_spans()}
+    return {
+        one.name.removeprefix("langmem_graph.") for one in spans.get_finished_spans()
+    }
 
 
 def assert_no_text(recorded: tuple[ReadableSpan, ...]) -> None:
@@ -84,7 +89,9 @@ def assert_no_text(recorded: tuple[ReadableSpan, ...]) -> None:
             assert isinstance(value, int | float | bool) or len(value) <= 64
 
 
-def test_every_step_and_model_call_has_a_span(memory: Memory, spans: InMemorySpanExporter) -> None:
+def test_every_step_and_model_call_has_a_span(
+    memory: Memory, spans: InMemorySpanExporter
+) -> None:
     ana = memory.user("ana")
     ana.add(told(), session_id="s")
     ana.flush()
@@ -93,10 +100,33 @@ def test_every_step_and_model_call_has_a_span(memory: Memory, spans: InMemorySpa
     ana.search_records("secret")
     ana.forget(message="m1")
     steps = names(spans)
-    assert steps >= {"add", "flush", "recall", "ground", "search_records", "forget", "model"}
+    assert steps >= {
+        "add",
+        "flush",
+        "recall",
+        "ground",
+        "search_records",
+        "forget",
+        "model",
+    }
     assert steps >= {"claim", "extract", "compare", "verify", "commit", "link"}
-    assert steps >= {"route", "plan", "retrieve", "unify", "refine", "counterfactual", "context"}
-    assert steps >= {"select_tool", "retrieve_slots", "fill", "verify", "decide", "topics"}
+    assert steps >= {
+        "route",
+        "plan",
+        "retrieve",
+        "unify",
+        "refine",
+        "counterfactual",
+        "context",
+    }
+    assert steps >= {
+        "select_tool",
+        "retrieve_slots",
+        "fill",
+        "verify",
+        "decide",
+        "topics",
+    }
     recorded = spans.get_finished_spans()
     assert_no_text(recorded)
     (added,) = (one for one in recorded if one.name == "langmem_graph.add")
@@ -106,7 +136,9 @@ def test_every_step_and_model_call_has_a_span(memory: Memory, spans: InMemorySpa
     calls = [one for one in recorded if one.name == "langmem_graph.model"]
     asked = {str((one.attributes or {})["langmem_graph.answer"]) for one in calls}
     assert asked >= {"Extraction", "TopicRound", "GoalPlan", "ToolFill"}
-    assert all((one.attributes or {})["langmem_graph.input_tokens"] == 10 for one in calls)
+    assert all(
+        (one.attributes or {})["langmem_graph.input_tokens"] == 10 for one in calls
+    )
 
 
 @pytest.mark.parametrize("way", ["sync", "async", "graph", "agraph"])
@@ -131,11 +163,17 @@ def test_spans_reach_through_the_memorys_own_loop(
     own = outer.get_span_context().trace_id
     assert {one.context.trace_id for one in recorded} == {own}
     parents = {one.context.span_id: one.name for one in recorded}
-    above = {parents[one.parent.span_id] for one in recorded if one.name.endswith(".model")}
-    assert above <= {f"langmem_graph.{s}" for s in ("plan", "unify", "refine", "counterfactual")}
+    above = {
+        parents[one.parent.span_id] for one in recorded if one.name.endswith(".model")
+    }
+    assert above <= {
+        f"langmem_graph.{s}" for s in ("plan", "unify", "refine", "counterfactual")
+    }
 
 
-def test_an_error_is_a_kind_and_not_a_text(memory: Memory, spans: InMemorySpanExporter) -> None:
+def test_an_error_is_a_kind_and_not_a_text(
+    memory: Memory, spans: InMemorySpanExporter
+) -> None:
     with pytest.raises(LangMemGraphError):
         memory.user("ana").search_conversation(CANARY, k=-1)
     (failed,) = spans.get_finished_spans()
@@ -172,14 +210,20 @@ class Runs(BaseCallbackHandler):
     seen: ClassVar[list[tuple[str, str, list[str], dict[str, Any]]]] = []
 
     def on_chain_start(self, serialized: Any, inputs: Any, **run: Any) -> None:
-        self.seen.append(("chain", run.get("name") or "", run["tags"] or [], run["metadata"] or {}))
+        self.seen.append(
+            ("chain", run.get("name") or "", run["tags"] or [], run["metadata"] or {})
+        )
 
     def on_chat_model_start(self, serialized: Any, messages: Any, **run: Any) -> None:
-        self.seen.append(("model", run.get("name") or "", run["tags"] or [], run["metadata"] or {}))
+        self.seen.append(
+            ("model", run.get("name") or "", run["tags"] or [], run["metadata"] or {})
+        )
 
 
 _HANDLER: ContextVar[Runs | None] = ContextVar("runs", default=None)
-register_configure_hook(_HANDLER, inheritable=True, handle_class=Runs, env_var="TEST_RUNS")
+register_configure_hook(
+    _HANDLER, inheritable=True, handle_class=Runs, env_var="TEST_RUNS"
+)
 
 
 def test_model_calls_and_inner_graphs_are_named_and_tagged(
@@ -195,8 +239,15 @@ def test_model_calls_and_inner_graphs_are_named_and_tagged(
     create_recall_graph(memory).invoke(ASKED, config_of("ana"))
     own = [run for run in Runs.seen if run[1].startswith("langmem_graph.")]
     graphs = {name for _, name, _, about in own if about.get("langmem_graph_user")}
-    assert graphs >= {"langmem_graph.write", "langmem_graph.recall", "langmem_graph.ground"}
-    assert {name for _, name, _, _ in own} >= {"langmem_graph.Extraction", "langmem_graph.GoalPlan"}
+    assert graphs >= {
+        "langmem_graph.write",
+        "langmem_graph.recall",
+        "langmem_graph.ground",
+    }
+    assert {name for _, name, _, _ in own} >= {
+        "langmem_graph.Extraction",
+        "langmem_graph.GoalPlan",
+    }
     calls = [run for run in Runs.seen if run[0] == "model"]
     assert calls
     assert all("langmem_graph" in tags for _, _, tags, _ in calls)
@@ -204,7 +255,9 @@ def test_model_calls_and_inner_graphs_are_named_and_tagged(
     assert users == {folder_name("ana")}
 
 
-async def test_answers_to_memory_are_no_messages_of_the_applications_stream(memory: Memory) -> None:
+async def test_answers_to_memory_are_no_messages_of_the_applications_stream(
+    memory: Memory,
+) -> None:
     memory.user("ana").add(told(), session_id="s")
 
     async def chat(state: MemoryState) -> dict[str, Any]:
@@ -217,7 +270,9 @@ async def test_answers_to_memory_are_no_messages_of_the_applications_stream(memo
     builder.add_edge(START, "recall")
     builder.add_edge("recall", "chat")
     graph = builder.compile()
-    parts = graph.astream(ASKED, config_of("ana"), stream_mode="messages", subgraphs=True)
+    parts = graph.astream(
+        ASKED, config_of("ana"), stream_mode="messages", subgraphs=True
+    )
     streamed = [str(part[0].content).strip() async for _, part in parts]
     assert [text for text in streamed if text] == ["hello"]
 
@@ -261,7 +316,9 @@ def use_everything(memory: Memory, store: ChromaStore, question: str) -> None:
     builder.add_edge("chat", "write")
     from langchain.agents import create_agent
 
-    agent = create_agent(steady_model(), middleware=[MemoryMiddleware(memory, ground_tools=[Send])])
+    agent = create_agent(
+        steady_model(), middleware=[MemoryMiddleware(memory, ground_tools=[Send])]
+    )
     ana = memory.user("ana")
     tools = {tool.name: tool for tool in create_memory_tools(memory, user_id="ana")}
 
@@ -270,7 +327,9 @@ def use_everything(memory: Memory, store: ChromaStore, question: str) -> None:
 
     ways: list[Any] = [
         lambda: ana.add(told(), session_id="s"),
-        lambda: ana.add([{"role": "user", "content": [question]}, question], session_id="s"),
+        lambda: ana.add(
+            [{"role": "user", "content": [question]}, question], session_id="s"
+        ),
         ana.flush,
         lambda: ana.recall(question, mode="reason", on_event=lambda event: 1 / 0),
         lambda: ana.search_conversation(question, k=-1),
@@ -281,7 +340,9 @@ def use_everything(memory: Memory, store: ChromaStore, question: str) -> None:
         lambda: agent.invoke({"messages": [("user", question)]}, config),
         lambda: tools["search_conversation"].invoke({"query": question}),
         lambda: tools["read_file"].invoke({"name": question}),
-        lambda: create_goal_graph(broken, model=steady_model()).invoke({"query": question}),
+        lambda: create_goal_graph(broken, model=steady_model()).invoke(
+            {"query": question}
+        ),
         lambda: store.put(("users", "ana"), "k", {"text": question}),
         lambda: store.search(("users", "ana"), query=question),
         lambda: ana.read_file(question),
@@ -299,7 +360,10 @@ def test_no_log_above_debug_quotes_a_memory(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    embedder, model = TellTale(), TalkativeModel(script=echo, answers=ANSWERS, record=False)
+    embedder, model = (
+        TellTale(),
+        TalkativeModel(script=echo, answers=ANSWERS, record=False),
+    )
     memory = Memory(tmp_path / "m", model=model, embeddings=embedder, settings=QUICK)
     with memory, ChromaStore(tmp_path / "m", embeddings=embedder) as store:
         for down in (False, True, False):
@@ -311,9 +375,17 @@ def test_no_log_above_debug_quotes_a_memory(
         embedder.down = model.down = True
         use_everything(memory, store, f"And my last secret {CANARY}")
     assert "RuntimeError" in caplog.text  # the embedder's failure was told
-    own = {record.name for record in caplog.records if record.name.startswith("langmem_graph")}
+    own = {
+        record.name
+        for record in caplog.records
+        if record.name.startswith("langmem_graph")
+    }
     assert len(own) > 5, own
-    told_on = [r for r in caplog.records if CANARY in r.getMessage() or CANARY in str(r.exc_text)]
+    told_on = [
+        r
+        for r in caplog.records
+        if CANARY in r.getMessage() or CANARY in str(r.exc_text)
+    ]
     assert not told_on, [(r.name, r.getMessage()[:300]) for r in told_on]
 
 
@@ -350,6 +422,12 @@ for metric in scope.metrics:
 
 def test_an_application_with_a_meter_reads_them(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _METERED, str(tmp_path)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", _METERED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert done.stdout.splitlines() == ["langmem_graph.due True", "langmem_graph.oldest_due False"]
+    assert done.stdout.splitlines() == [
+        "langmem_graph.due True",
+        "langmem_graph.oldest_due False",
+    ]

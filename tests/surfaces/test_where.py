@@ -15,7 +15,11 @@ from typer.testing import CliRunner
 from langmem_graph.cli.commands import app
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.filters import parsed
-from langmem_graph.graphs import create_recall_graph, create_recall_node, create_write_node
+from langmem_graph.graphs import (
+    create_recall_graph,
+    create_recall_node,
+    create_write_node,
+)
 from langmem_graph.graphs.nodes import MemoryState
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
@@ -42,7 +46,10 @@ def test_metadata_is_kept_shown_exported_and_forgotten(memory: Memory) -> None:
     own = [said("own words", id="own", metadata={"n": 1}, agent_id="coder")]
     ana.add(own, session_id="t", metadata={"n": 2, "project": "atlas"})
     message = ana.get_conversation("own")[0]
-    assert (message.metadata, message.agent_id) == ({"n": 1, "project": "atlas"}, "coder")
+    assert (message.metadata, message.agent_id) == (
+        {"n": 1, "project": "atlas"},
+        "coder",
+    )
     assert ana.get_records("r-atlas")[0].metadata == ATLAS
     assert ana.search_records("budget", where=ATLAS)[0].metadata == ATLAS
     bob = memory.user("bob")
@@ -63,7 +70,9 @@ def test_by_hand(memory: Memory) -> None:
     found = {hit.record_id for hit in ana.search_records("budget", where=ATLAS)}
     assert found == {corrected.record_id, remembered.record_id}  # one of the chain
     assert (
-        ana.search_records("budget due in May", where={"project": "zeus"}, k=9)[0].record_id
+        ana.search_records("budget due in May", where={"project": "zeus"}, k=9)[
+            0
+        ].record_id
         == "r-zeus"
     )
 
@@ -73,7 +82,9 @@ def test_nodes_and_middleware(memory: Memory) -> None:
     asked = {"messages": [HumanMessage("What about the budget?", id="asked")]}
     graph = StateGraph(MemoryState)
     graph.add_node("recall", create_recall_node(memory, where=ATLAS))
-    graph.add_node("write", create_write_node(memory, metadata=ATLAS, agent_id="planner"))
+    graph.add_node(
+        "write", create_write_node(memory, metadata=ATLAS, agent_id="planner")
+    )
     graph.set_entry_point("recall")
     graph.add_edge("recall", "write")
     context = graph.compile().invoke(asked, ANA)["memory_context"]
@@ -81,16 +92,23 @@ def test_nodes_and_middleware(memory: Memory) -> None:
     assert "zeus" not in context
     where = {"agent_id": "planner", **ATLAS}
     assert [
-        hit.message_id for hit in memory.user("ana").search_conversation("budget", where=where)
+        hit.message_id
+        for hit in memory.user("ana").search_conversation("budget", where=where)
     ] == ["asked"]
     model = ScriptedChatModel(script=["Fine."])
     middleware = MemoryMiddleware(memory, where=ATLAS, metadata={"project": "hermes"})
     agent = create_agent(model, middleware=[middleware])
-    asyncio.run(agent.ainvoke({"messages": [HumanMessage("Is the budget small?", id="two")]}, ANA))
+    asyncio.run(
+        agent.ainvoke(
+            {"messages": [HumanMessage("Is the budget small?", id="two")]}, ANA
+        )
+    )
     sent = str(model.requests[0])
     assert "atlas" in sent
     assert "zeus" not in sent
-    hermes = memory.user("ana").search_conversation("budget", where={"project": "hermes"})
+    hermes = memory.user("ana").search_conversation(
+        "budget", where={"project": "hermes"}
+    )
     assert hermes[0].message_id == "two"
 
 
@@ -104,8 +122,12 @@ def test_a_model_cannot_widen_the_filter_of_its_tools(memory: Memory) -> None:
     for name in ("search_records", "search_conversation"):
         assert "zeus" not in (answer := str(tools[name].invoke(wide, ANA)))
         assert "atlas" in answer
-    assert "No record has these ids" in tools["get_records"].invoke({"record_ids": ["r-zeus"]})
-    assert "No message has" in tools["get_conversation"].invoke({"message_ids": ["zeus"]})
+    assert "No record has these ids" in tools["get_records"].invoke(
+        {"record_ids": ["r-zeus"]}
+    )
+    assert "No message has" in tools["get_conversation"].invoke(
+        {"message_ids": ["zeus"]}
+    )
     refused = tools["correct"].invoke({"record_id": "r-zeus", "text": "It is large."})
     assert "There is no record" in refused
     assert ana.get_records("r-zeus")[0].status == "active"
@@ -113,7 +135,10 @@ def test_a_model_cannot_widen_the_filter_of_its_tools(memory: Memory) -> None:
     assert "Ana likes" in str(tools["search_records"].invoke({"query": "likes"}))
     retriever = ana.as_retriever(k=9, where=ATLAS)
     assert retriever.invoke("budget", where={"project": "zeus"}) == []
-    assert retriever.invoke("budget", where={"agent_id": 7})[0].metadata["metadata"] == ATLAS
+    assert (
+        retriever.invoke("budget", where={"agent_id": 7})[0].metadata["metadata"]
+        == ATLAS
+    )
 
 
 def test_mcp(memory: Memory) -> None:
@@ -137,7 +162,16 @@ def test_mcp(memory: Memory) -> None:
 def test_the_command_line(tmp_path: Path) -> None:
     with Memory(tmp_path / "m", embeddings="hash") as memory:
         fill(memory)
-    words = ["search", "budget", "-u", "ana", "-m", str(tmp_path / "m"), "--embeddings", "hash"]
+    words = [
+        "search",
+        "budget",
+        "-u",
+        "ana",
+        "-m",
+        str(tmp_path / "m"),
+        "--embeddings",
+        "hash",
+    ]
     found = CliRunner().invoke(app, [*words, "--json", "--where", json.dumps(ATLAS)])
     assert [hit["message_id"] for hit in json.loads(found.stdout)] == ["atlas"]
     broken = CliRunner().invoke(app, [*words, "--where", "project=atlas"])
@@ -152,8 +186,14 @@ def test_reasoning_under_a_filter_and_asynchronously(tmp_path: Path) -> None:
         asked = {"messages": [HumanMessage("What is the budget?")]}
         told = [graph.invoke(asked, ANA)["memory_context"]]
         for mode in ("fast", "reason"):
-            told.append(asyncio.run(ana.arecall("the budget", mode=mode, where=ATLAS)).context)
-        tool = {"title": "pay", "type": "object", "properties": {"budget": {"type": "string"}}}
+            told.append(
+                asyncio.run(ana.arecall("the budget", mode=mode, where=ATLAS)).context
+            )
+        tool = {
+            "title": "pay",
+            "type": "object",
+            "properties": {"budget": {"type": "string"}},
+        }
         asyncio.run(ana.aground(tool, "pay the budget", where=ATLAS))
         ana.ground(tool, "pay the budget", where=ATLAS)
         assert all("atlas" in context and "zeus" not in context for context in told)
@@ -207,7 +247,9 @@ def test_a_filter_that_cannot_be_used(memory: Memory, where: Any, problem: str) 
         ({f"k{n}": n for n in range(33)}, "at most 32"),
     ],
 )
-def test_metadata_that_cannot_be_stored(memory: Memory, metadata: Any, problem: str) -> None:
+def test_metadata_that_cannot_be_stored(
+    memory: Memory, metadata: Any, problem: str
+) -> None:
     ana = memory.user("ana")
     with pytest.raises(InvalidInputError, match=problem):
         ana.add(said("x"), session_id="s", metadata=metadata)
@@ -219,16 +261,22 @@ def test_metadata_that_cannot_be_stored(memory: Memory, metadata: Any, problem: 
 def test_every_reader_refuses_a_filter_that_it_cannot_use(memory: Memory) -> None:
     ana, bad = fill(memory), {"$bad": 1}
     asked: dict[str, tuple[Any, ...]] = {
-        **dict.fromkeys(("recall", "search_conversation", "search_records"), ("budget",)),
+        **dict.fromkeys(
+            ("recall", "search_conversation", "search_records"), ("budget",)
+        ),
         **dict.fromkeys(
             ("get_records", "get_conversation", "made_of", "history", "changes"), ("x",)
         ),
         **dict.fromkeys(("neighbours", "conversation"), ("x",)),
-        **dict.fromkeys(("sessions", "export", "records", "export_records", "held_changes"), ()),
+        **dict.fromkeys(
+            ("sessions", "export", "records", "export_records", "held_changes"), ()
+        ),
         **dict.fromkeys(("schedule", "compare"), ("2026-01-01", "2026-02-01")),
     }
     for name, given in asked.items():
         with pytest.raises(InvalidInputError, match="As in where="):
             getattr(ana, name)(*given, where=bad)
         assert "zeus" not in str(getattr(ana, name)(*given, where=ATLAS))
-        assert "zeus" not in str(asyncio.run(getattr(ana, f"a{name}")(*given, where=ATLAS)))
+        assert "zeus" not in str(
+            asyncio.run(getattr(ana, f"a{name}")(*given, where=ATLAS))
+        )

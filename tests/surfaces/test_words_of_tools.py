@@ -23,14 +23,19 @@ def test_what_the_user_asks_to_remember_is_there_and_shows_whose_words_it_is(
 ) -> None:
     user = known(memory)
     wish = {"text": "Ana has the locker 4711.", "quote": "my locker is 4711"}
-    (answer,) = run(memory, user, "Remember that my locker is 4711.", calls(("remember", wish)))
+    (answer,) = run(
+        memory, user, "Remember that my locker is 4711.", calls(("remember", wish))
+    )
     assert answer.startswith("Remembered as r-")
     assert "note" not in answer
     (found,) = [one for one in user.records() if "4711" in one.text]
     told = (found.origin, found.confirmation, found.made_by)
     assert told == ("assistant", "confirmed", "assistant")
     said = {one.text: one.id for one in user.get_conversation(found.message_ids)}
-    assert said.keys() == {"Ana has the locker 4711.", "Remember that my locker is 4711."}
+    assert said.keys() == {
+        "Ana has the locker 4711.",
+        "Remember that my locker is 4711.",
+    }
     context = user.recall("Which locker?").context
     assert "assistant [noted-" in context
     user.forget(
@@ -48,15 +53,21 @@ def test_what_the_user_asks_to_remember_is_there_and_shows_whose_words_it_is(
         ("my locker is 4711", "Ana has the locker 9999."),
     ],
 )
-def test_without_words_of_the_users_it_is_a_draft(memory: Memory, quote: str, text: str) -> None:
+def test_without_words_of_the_users_it_is_a_draft(
+    memory: Memory, quote: str, text: str
+) -> None:
     user = known(memory)
     wish = {"text": text, "quote": quote}
-    (answer,) = run(memory, user, "Remember that my locker is 4711.", calls(("remember", wish)))
+    (answer,) = run(
+        memory, user, "Remember that my locker is 4711.", calls(("remember", wish))
+    )
     assert "It counts as your note" in answer
     (found,) = [one for one in user.records() if one.text == text]
     assert (found.origin, found.confirmation) == ("assistant", "draft")
     rule = {"text": text, "quote": quote, "kind": "instruction"}
-    (refused,) = run(memory, user, "Remember that my locker is 4711.", calls(("remember", rule)))
+    (refused,) = run(
+        memory, user, "Remember that my locker is 4711.", calls(("remember", rule))
+    )
     assert "An instruction needs words of the user's own" in refused
 
 
@@ -77,7 +88,9 @@ def test_the_user_corrects_by_an_agent(memory: Memory) -> None:
     assert user.get_records("bank")[0].status == "active"
 
 
-def test_a_model_may_correct_its_own_note_and_the_user_takes_it_up(memory: Memory) -> None:
+def test_a_model_may_correct_its_own_note_and_the_user_takes_it_up(
+    memory: Memory,
+) -> None:
     user = known(memory)
     note = user.remember("Ana likes tea.", origin="assistant")
     right = user.correct(note.record_id, "Ana likes green tea.", origin="assistant")
@@ -88,7 +101,9 @@ def test_a_model_may_correct_its_own_note_and_the_user_takes_it_up(memory: Memor
     beside = user.correct(taken.record_id, "Ana likes coffee.", origin="assistant")
     assert beside.supersedes == []
     assert user.get_records(taken.record_id)[0].status == "active"
-    with pytest.raises(InvalidInputError, match="origin must be one of user, assistant"):
+    with pytest.raises(
+        InvalidInputError, match="origin must be one of user, assistant"
+    ):
         user.remember("x", origin="tool")
 
 

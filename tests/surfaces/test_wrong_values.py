@@ -87,22 +87,38 @@ def _made(make: Any, option: str) -> Use:
 
 
 def _opened(option: str) -> Use:
-    return lambda memory, value: Memory(f"{memory.path}/no", embeddings="hash", **{option: value})
+    return lambda memory, value: Memory(
+        f"{memory.path}/no", embeddings="hash", **{option: value}
+    )
 
 
 def _added(option: str) -> Use:
-    return lambda m, one: m.user("ana").add([said("x")], session_id="s", **{option: one})
+    return lambda m, one: m.user("ana").add(
+        [said("x")], session_id="s", **{option: one}
+    )
 
 
 READERS = [create_recall_node, MemoryMiddleware, create_memory_tools, create_mcp_server]
 WRITERS = [create_write_node, MemoryMiddleware, create_memory_tools, create_mcp_server]
-ASKED = ("recall", "search_conversation", "search_records", "get_records", "get_conversation")
+ASKED = (
+    "recall",
+    "search_conversation",
+    "search_records",
+    "get_records",
+    "get_conversation",
+)
 USES: dict[str, list[Use]] = {
     "where": [
         *(_ana(name, "tea") for name in ASKED),
-        *(_ana(name) for name in ("export", "export_records", "sessions", "as_retriever")),
+        *(
+            _ana(name)
+            for name in ("export", "export_records", "sessions", "as_retriever")
+        ),
         _ana("ground", {"title": "t", "type": "object", "properties": {}}, "tea"),
-        *(_made(make, "where") for make in (*READERS, create_recall_graph, create_grounding_graph)),
+        *(
+            _made(make, "where")
+            for make in (*READERS, create_recall_graph, create_grounding_graph)
+        ),
     ],
     "shared": [
         lambda memory, rooms: memory.user("ana", shared=rooms),
@@ -110,10 +126,15 @@ USES: dict[str, list[Use]] = {
     ],
     "metadata": [
         _added("metadata"),
-        lambda memory, given: memory.user("ana").remember("I like tea.", metadata=given),
+        lambda memory, given: memory.user("ana").remember(
+            "I like tea.", metadata=given
+        ),
         *(_made(make, "metadata") for make in WRITERS),
     ],
-    "agent_id": [_added("agent_id"), *(_made(make, "agent_id") for make in WRITERS[:2])],
+    "agent_id": [
+        _added("agent_id"),
+        *(_made(make, "agent_id") for make in WRITERS[:2]),
+    ],
     "keep_days": [
         lambda memory, days: memory.keep_days(**days),
         lambda memory, days: memory.user("ana").keep_days(**days),
@@ -144,9 +165,18 @@ def test_a_wrong_value_is_refused_with_a_right_one(memory: Memory, option: str) 
 @pytest.mark.parametrize(
     ("options", "right"),
     [
-        *((["search", "tea", "--where", one], "as in ") for one in ("", "atlas", "[]", '{"a": 0')),
-        *((["export", "--where", one], "as in ") for one in ("7", '{"at": "soon"}', '{"a": {}}')),
-        *((["search", "tea", "--shared", one], "team-42") for one in ("", "taem", "x" * 501)),
+        *(
+            (["search", "tea", "--where", one], "as in ")
+            for one in ("", "atlas", "[]", '{"a": 0')
+        ),
+        *(
+            (["export", "--where", one], "as in ")
+            for one in ("7", '{"at": "soon"}', '{"a": {}}')
+        ),
+        *(
+            (["search", "tea", "--shared", one], "team-42")
+            for one in ("", "taem", "x" * 501)
+        ),
         (["mcp", "--shared", "taem"], "--shared team-42"),
         *((["expire", "--messages", one], "messages=365") for one in ("0", "-1")),
     ],

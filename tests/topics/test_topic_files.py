@@ -24,7 +24,9 @@ from langmem_graph.topics.track_and_profile_files import (
 NOW = datetime(2025, 5, 3, 10, tzinfo=UTC)
 
 
-def topic(name: str = "travel", evidence: tuple[str, ...] = ("r1",), **more: Any) -> TopicFile:
+def topic(
+    name: str = "travel", evidence: tuple[str, ...] = ("r1",), **more: Any
+) -> TopicFile:
     fields = {
         "name": name,
         "title": "Travel: plans & tickets",
@@ -37,7 +39,9 @@ def topic(name: str = "travel", evidence: tuple[str, ...] = ("r1",), **more: Any
     return TopicFile(**(fields | more))
 
 
-def profile(text: str = "Likes aisle seats.", topics: tuple[str, ...] = ("travel",)) -> ProfileFile:
+def profile(
+    text: str = "Likes aisle seats.", topics: tuple[str, ...] = ("travel",)
+) -> ProfileFile:
     return ProfileFile(text=text, topics=list(topics), version=1, updated_at=NOW)
 
 
@@ -59,7 +63,16 @@ def test_a_topic_reads_like_a_document() -> None:
 # Control characters and half characters are refused; everything else is text.
 signs = st.characters(exclude_categories=("Cc", "Cs"))
 lines = st.text(signs, max_size=30) | st.sampled_from(
-    ["---", "- r1", "## Evidence", r"\## Summary", "## Narrative  ", "# x", "kind: topic", "&a *a"]
+    [
+        "---",
+        "- r1",
+        "## Evidence",
+        r"\## Summary",
+        "## Narrative  ",
+        "# x",
+        "kind: topic",
+        "&a *a",
+    ]
 )
 texts = st.lists(lines, min_size=1, max_size=8).map("\n".join)
 full_texts = texts.filter(str.strip)
@@ -122,7 +135,9 @@ def front(**fields: str) -> str:
         "version": "1",
         "updated_at": "2025-05-03",
     }
-    listed = "\n".join(f"{name}: {value}" for name, value in (known | fields).items() if value)
+    listed = "\n".join(
+        f"{name}: {value}" for name, value in (known | fields).items() if value
+    )
     return f"---\n{listed}\n---\n## Summary\nx\n## Narrative\ny\n## Evidence\n- r1\n"
 
 

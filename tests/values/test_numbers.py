@@ -97,18 +97,24 @@ def test_the_text_around_a_quote_shows_the_mark_too() -> None:
 
 def test_what_must_be_whole_has_groups_of_thousands() -> None:
     assert amounts("103.250 km", whole=True) == [(Decimal(103250), "km")]
-    assert amounts("103.250 km", "103.250 km, 2.6 times", whole=True) == [(Decimal(103250), "km")]
+    assert amounts("103.250 km", "103.250 km, 2.6 times", whole=True) == [
+        (Decimal(103250), "km")
+    ]
     assert amounts("1,5 km", whole=True) == [(Decimal("1.5"), "km")]
 
 
-@pytest.mark.parametrize("text", ["06 39 98 41 27", "+48 571 309 228", "12 2 871", "2 871 33"])
+@pytest.mark.parametrize(
+    "text", ["06 39 98 41 27", "+48 571 309 228", "12 2 871", "2 871 33"]
+)
 def test_digits_beside_a_group_make_it_none(text: str) -> None:
     assert not {2871, 571309228, 309228} & set(numbers(text))
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9))
 def test_a_number_is_no_other(one: int, other: int) -> None:
-    assert (Decimal(one) in [a.value for a in amounts(f"It was {other} m.")]) == (one == other)
+    assert (Decimal(one) in [a.value for a in amounts(f"It was {other} m.")]) == (
+        one == other
+    )
 
 
 @given(st.text(max_size=60))

@@ -103,7 +103,9 @@ class SqliteStore(ChromaStore):
 
     @contextmanager
     def _ledger(self) -> Iterator[sqlite3.Connection]:
-        connection = sqlite3.connect(self._folder.folder / "ledger.db", isolation_level=None)
+        connection = sqlite3.connect(
+            self._folder.folder / "ledger.db", isolation_level=None
+        )
         connection.row_factory = sqlite3.Row
         try:
             yield connection

@@ -17,7 +17,14 @@ from langmem_graph.graphs import (
 )
 from langmem_graph.tools import create_memory_tools
 from tests.golden.conversations.grounding import TOLD, taken, tell
-from tests.golden.support import ScriptedChatModel, Talk, conversation, extraction, memory, said
+from tests.golden.support import (
+    ScriptedChatModel,
+    Talk,
+    conversation,
+    extraction,
+    memory,
+    said,
+)
 
 OLA: Any = {"configurable": {"user_id": "ola", "thread_id": "t1"}}
 
@@ -88,7 +95,9 @@ def agent_that_reasons(path: Path) -> Talk:
     ).open()
     ola = tell(talk)
     model = ScriptedChatModel(script=[AIMessage("All aboard.", id="a1")])
-    remembering = MemoryMiddleware(talk.memory, mode="auto", extraction="inline", report=True)
+    remembering = MemoryMiddleware(
+        talk.memory, mode="auto", extraction="inline", report=True
+    )
     agent = create_agent(model, middleware=[remembering])
     asked = HumanMessage("Please plan a trip to sea.", id="h1")
     talk.run("agent.invoke", lambda: agent.invoke({"messages": [asked]}, OLA))
@@ -103,11 +112,17 @@ def tools_in_an_agents_hand(path: Path) -> Talk:
     talk = Talk(
         path,
         "The memory tools as a model sees them, and what they answer.",
-        Extraction=[extraction(memory("The user eats porridge on ships.", "m1", attribute="meal"))],
+        Extraction=[
+            extraction(
+                memory("The user eats porridge on ships.", "m1", attribute="meal")
+            )
+        ],
     ).open()
     ola = tell(talk)
     ola.flush()
-    tools = {one.name: one for one in create_memory_tools(talk.memory, allow_forget=True)}
+    tools = {
+        one.name: one for one in create_memory_tools(talk.memory, allow_forget=True)
+    }
     talk.run("create_memory_tools", lambda: list(tools.values()))
     record = ola.search_records("porridge", 1)[0].record_id
     for name, given in (
@@ -129,7 +144,9 @@ def tools_in_an_agents_hand(path: Path) -> Talk:
 
 @conversation
 def nodes_of_a_graph(path: Path) -> Talk:
-    talk = Talk(path, "The recall node, the write node, and messages with memory in place.").open()
+    talk = Talk(
+        path, "The recall node, the write node, and messages with memory in place."
+    ).open()
     tell(talk)
     recall, write = create_recall_node(talk.memory, report=True), create_write_node(
         talk.memory, extraction="manual", report=True
@@ -150,7 +167,9 @@ def nodes_of_a_graph(path: Path) -> Talk:
     talk.run("with_memory", shown)
     said_since = [*turn, AIMessage("Outside.", id="a1")]
     talk.run("write node", lambda: write.invoke({**state, "messages": said_since}, OLA))
-    talk.run("write node again", lambda: write.invoke({**state, "messages": said_since}, OLA))
+    talk.run(
+        "write node again", lambda: write.invoke({**state, "messages": said_since}, OLA)
+    )
     talk.run("with_memory without recall", lambda: with_memory({"messages": turn}))
     talk.user("ola").export()
     return talk
@@ -161,19 +180,28 @@ def write_graph(path: Path) -> Talk:
     talk = Talk(
         path,
         "The whole write path as one graph.",
-        Extraction=[extraction(memory("The user sings.", attribute="hobby")), "broken", "broken"],
+        Extraction=[
+            extraction(memory("The user sings.", attribute="hobby")),
+            "broken",
+            "broken",
+        ],
     ).open()
     graph = create_write_graph(talk.memory)
     for n, text in enumerate(("I sing.", "I hum."), 1):
         turn = [HumanMessage(text, id=f"h{n}"), AIMessage("Nice.", id=f"a{n}")]
-        talk.run("create_write_graph().invoke", lambda t=turn: graph.invoke({"messages": t}, OLA))
+        talk.run(
+            "create_write_graph().invoke",
+            lambda t=turn: graph.invoke({"messages": t}, OLA),
+        )
     talk.user("ola").export_records()
     return talk
 
 
 @conversation
 def retriever_and_sessions(path: Path) -> Talk:
-    talk = Talk(path, "The memory as a retriever; sessions at a glance; reading messages.").open()
+    talk = Talk(
+        path, "The memory as a retriever; sessions at a glance; reading messages."
+    ).open()
     ola = tell(talk)
     ola.add([said("Another day, another ferry.", "z1", "2025-05-01")], session_id=8)
     retriever = talk.memory.user("ola").as_retriever(k=2) if talk.memory else None

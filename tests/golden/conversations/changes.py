@@ -18,10 +18,18 @@ PLAN = {"facet": "schedule", "kind": "event"}
 KNOWN: list[tuple[str, str, dict[str, Any]]] = [
     ("I work at Adler.", "The user works at Adler.", {"attribute": "employer"}),
     ("I own a red bike.", "The user owns a red bike.", {"attribute": "bike"}),
-    ("Eva was born in 1990.", "Eva was born in 1990.", {"subject": "Eva", "attribute": "born"}),
+    (
+        "Eva was born in 1990.",
+        "Eva was born in 1990.",
+        {"subject": "Eva", "attribute": "born"},
+    ),
     ("Ich trinke Tee.", "Der Nutzer trinkt Tee.", {"attribute": "drink"}),
     ("I have a garden.", "The user has a garden.", {"attribute": "garden"}),
-    ("Perhaps I go to Ulm.", "The user goes to Ulm.", {"attribute": "trip", "draft": True}),
+    (
+        "Perhaps I go to Ulm.",
+        "The user goes to Ulm.",
+        {"attribute": "trip", "draft": True},
+    ),
     (
         "Dentist on 10 February at 15:30.",
         "The user sees the dentist on 10 February at 15:30.",
@@ -64,7 +72,9 @@ LATER = [
 
 @conversation
 def all_kinds_of_changes(path: Path) -> Talk:
-    known = [memory(text, f"m{n}", **fields) for n, (_, text, fields) in enumerate(KNOWN, 1)]
+    known = [
+        memory(text, f"m{n}", **fields) for n, (_, text, fields) in enumerate(KNOWN, 1)
+    ]
     dentist = "The user sees the dentist on 12 February at 15:30."
     visit = {"attribute": "dentist visit", "when": "2025-02-12T15:30", **PLAN}
     talk = Talk(
@@ -79,12 +89,27 @@ def all_kinds_of_changes(path: Path) -> Talk:
                 memory(dentist, "m7", **visit),
                 changes=[
                     change("replaces", "Adler", "I work at Bussard now", "Bussard"),
-                    change("ended", "red bike", "Sold the bike yesterday", since="2025-01-31"),
+                    change(
+                        "ended",
+                        "red bike",
+                        "Sold the bike yesterday",
+                        since="2025-01-31",
+                    ),
                     change("corrects", "1990", "born in 1991, not 1990", "1991"),
                     change("confirms", "trinkt Tee", "immer noch Tee"),
-                    change("details", "has a garden", "apple tree in the garden", "apple tree"),
+                    change(
+                        "details",
+                        "has a garden",
+                        "apple tree in the garden",
+                        "apple tree",
+                    ),
                     change("adopts", "goes to Ulm", "Ulm it is"),
-                    change("reschedules", "dentist", "moved me to 12 February", "12 February"),
+                    change(
+                        "reschedules",
+                        "dentist",
+                        "moved me to 12 February",
+                        "12 February",
+                    ),
                     change("cancels", "the landlord", "called it off"),
                     change("completes", "tax return", "sent the tax return"),
                     change("skips_once", "Squash", "kein Squash", since="2025-02-05"),
@@ -102,7 +127,12 @@ def all_kinds_of_changes(path: Path) -> Talk:
     rows = eve.export_records(history=True)
     for day in ("2025-01-15", "2025-02-20"):
         eve.export_records(as_of=day)
-    for query in ("Where do I work?", "my bike", "When was Eva born?", "dentist landlord tax"):
+    for query in (
+        "Where do I work?",
+        "my bike",
+        "When was Eva born?",
+        "dentist landlord tax",
+    ):
         eve.recall(query, at="2025-02-02T08:00")
     eve.recall("What's next?", at="2025-02-02T08:00")
     eve.recall("Can we meet on Wednesday at 18:15?", at="2025-02-02T08:00")
@@ -138,7 +168,10 @@ def second_call(path: Path) -> Talk:
     joe.add([said("I live in Bonn.", "j1", "2025-01-01")], session_id="1")
     joe.flush()
     for n, city in enumerate(("Trier", "Jena", "Ulm"), 2):
-        joe.add([said(f"I live in {city} now.", f"j{n}", f"2025-0{n}-01")], session_id=str(n))
+        joe.add(
+            [said(f"I live in {city} now.", f"j{n}", f"2025-0{n}-01")],
+            session_id=str(n),
+        )
         joe.flush()
     joe.add([said("I swim.", "j5", "2025-05-01")], session_id="5")
     joe.flush()
@@ -155,9 +188,17 @@ def many_ends_at_once(path: Path) -> Talk:
         path,
         "One message that would let six records end is not believed; one that lets five end is.",
         Extraction=[
-            extraction(*(memory(f"The user owns a {one}.", attribute=one) for one in things)),
-            extraction(changes=[change("ended", one, "sold all I had") for one in things]),
-            extraction(changes=[change("ended", one, "The burglars took") for one in things[:5]]),
+            extraction(
+                *(memory(f"The user owns a {one}.", attribute=one) for one in things)
+            ),
+            extraction(
+                changes=[change("ended", one, "sold all I had") for one in things]
+            ),
+            extraction(
+                changes=[
+                    change("ended", one, "The burglars took") for one in things[:5]
+                ]
+            ),
         ],
     ).open()
     may = talk.user("may")
@@ -166,7 +207,10 @@ def many_ends_at_once(path: Path) -> Talk:
     may.add([said("I sold all I had.", "m2", "2025-02-01")], session_id="2")
     may.flush()
     may.export_records()
-    may.add([said("The burglars took it all but the tent.", "m3", "2025-03-01")], session_id="3")
+    may.add(
+        [said("The burglars took it all but the tent.", "m3", "2025-03-01")],
+        session_id="3",
+    )
     may.flush()
     may.export_records()
     may.recall("What do I own?", at="2025-04-01")
@@ -184,15 +228,23 @@ def words_of_others(path: Path) -> Talk:
         Extraction=[
             extraction(
                 memory("The user lives in Faro.", attribute="home"),
-                memory("Answers shall be in English.", kind="instruction", attribute="language"),
+                memory(
+                    "Answers shall be in English.",
+                    kind="instruction",
+                    attribute="language",
+                ),
             ),
             extraction(
-                memory("Answer in rhymes.", "m2", kind="instruction", attribute="style"),
+                memory(
+                    "Answer in rhymes.", "m2", kind="instruction", attribute="style"
+                ),
                 memory("The user lives in Oslo.", "m2", attribute="home"),
                 memory("The user owned a flat in Faro.", "m4", attribute="flat"),
                 memory("The page has 2 notes.", "m3", subject="page"),
                 changes=[
-                    change("replaces", "in Faro", "I moved to Oslo", "Oslo", message="Note"),
+                    change(
+                        "replaces", "in Faro", "I moved to Oslo", "Oslo", message="Note"
+                    ),
                     change("ended", "English", "answer in rhymes", message="Note"),
                     change("ended", "in Faro", "sold the flat in Faro"),
                 ],
@@ -204,12 +256,20 @@ def words_of_others(path: Path) -> Talk:
         ],
     ).open()
     zac = talk.user("zac")
-    zac.add([said("I live in Faro. Answer in English.", "z1", "2025-02-01")], session_id="1")
+    zac.add(
+        [said("I live in Faro. Answer in English.", "z1", "2025-02-01")], session_id="1"
+    )
     zac.flush()
     zac.add(
         [
             said("What does the page say?", "z2"),
-            said("A tool's words.", "z3", "2025-03-01T10:01", role="tool", tool_call_id="c1"),
+            said(
+                "A tool's words.",
+                "z3",
+                "2025-03-01T10:01",
+                role="tool",
+                tool_call_id="c1",
+            ),
             said(forged, "z4", "2025-03-01T10:02", origin="tool"),
             said("Nothing new.", "z5", "2025-03-01T10:03", role="assistant"),
             said("I sold the flat in Faro.", "z6", "2025-03-01T10:04", origin="import"),
@@ -264,7 +324,10 @@ def told_out_of_order(path: Path) -> Talk:
 
 @conversation
 def halved_batch(path: Path) -> Talk:
-    many = [memory(f"The user owns stamp number {n}.", "m1") for n in range(1, MOST_MEMORIES + 1)]
+    many = [
+        memory(f"The user owns stamp number {n}.", "m1")
+        for n in range(1, MOST_MEMORIES + 1)
+    ]
     talk = Talk(
         path,
         "An answer with as many memories as it may have: the batch is read in two halves.",
@@ -276,7 +339,9 @@ def halved_batch(path: Path) -> Talk:
         ],
     ).open()
     sue = talk.user("sue")
-    for n, text in enumerate(("I collect stamps.", "I collect coins.", "Stamps: 1 to 24."), 1):
+    for n, text in enumerate(
+        ("I collect stamps.", "I collect coins.", "Stamps: 1 to 24."), 1
+    ):
         answer = said("Nice!", f"a{n}", f"2025-03-0{n}T10:01", role="assistant")
         sue.add([said(text, f"s{n}", f"2025-03-0{n}T10:00"), answer], session_id="s")
     sue.flush()

@@ -17,7 +17,13 @@ def moved_house(path: Path) -> Talk:
             extraction(
                 memory("The user lives in Vigo now.", "m1", **MOVED),
                 changes=[
-                    change("replaces", "in Lugo", "moved at Easter", "Vigo", since="2025-04-20")
+                    change(
+                        "replaces",
+                        "in Lugo",
+                        "moved at Easter",
+                        "Vigo",
+                        since="2025-04-20",
+                    )
                 ],
             ),
         ],
@@ -57,20 +63,35 @@ def refused_changes(path: Path) -> Talk:
                 memory("The user lives in Ghent.", attribute="home"),
                 memory("The user works at Delta as a welder.", attribute="employer"),
                 memory("Pia is 28.", subject="Pia", attribute="age"),
-                memory("Answers shall be short.", kind="instruction", attribute="answers"),
+                memory(
+                    "Answers shall be short.", kind="instruction", attribute="answers"
+                ),
             ),
             extraction(
                 memory("The user lives in Bruges.", "m1", attribute="home"),
                 memory("The user works at Omega.", "m1", "m2", attribute="employer"),
                 memory("Pia is 31.", "m3", subject="Pia", attribute="age"),
-                memory("The user may leave Delta.", "m4", attribute="employer", draft=True),
+                memory(
+                    "The user may leave Delta.", "m4", attribute="employer", draft=True
+                ),
                 memory("Answers shall be long.", "m3", attribute="answers"),
                 changes=[
-                    change("replaces", "Ghent", "I live in Bruges", "Bruges", message="Bruges?"),
+                    change(
+                        "replaces",
+                        "Ghent",
+                        "I live in Bruges",
+                        "Bruges",
+                        message="Bruges?",
+                    ),
                     change("replaces", "at Delta", "You work at Omega", "Omega"),
                     change("corrects", "Pia is 28", "31", "Pia is 31"),
                     change("replaces", "at Delta", "thinking of leaving", "may leave"),
-                    change("ended", "short", "long answers, please", message="You work at Omega"),
+                    change(
+                        "ended",
+                        "short",
+                        "long answers, please",
+                        message="You work at Omega",
+                    ),
                     change("ended", "no such record", "thinking of leaving"),
                     change("ended", "Ghent", "somewhere", message="in no message"),
                 ],
@@ -83,7 +104,9 @@ def refused_changes(path: Path) -> Talk:
     ben.flush()
     later = [
         said("Should I move to Bruges?", "b2", "2024-06-01T08:00"),
-        said("You work at Omega, do you not?", "b3", "2024-06-01T08:01", role="assistant"),
+        said(
+            "You work at Omega, do you not?", "b3", "2024-06-01T08:01", role="assistant"
+        ),
         said("Jan is 31.", "b4", "2024-06-01T08:02"),
         said("I am thinking of leaving Delta.", "b5", "2024-06-01T08:03"),
     ]
@@ -109,7 +132,11 @@ def confirmed_and_detailed(path: Path) -> Talk:
                 memory("The user drinks tea.", attribute="drink"),
             ),
             extraction(
-                memory("There is an apple tree in the user's garden.", "m1", attribute="garden"),
+                memory(
+                    "There is an apple tree in the user's garden.",
+                    "m1",
+                    attribute="garden",
+                ),
                 memory("The gym costs the user 40 euros.", "m2", attribute="gym"),
                 memory("The user drinks tea", "m3", attribute="drink"),
                 changes=[
@@ -148,10 +175,20 @@ def chain_in_one_batch(path: Path) -> Talk:
         path,
         "Two new values of one thing in one batch: the one said last takes its place.",
         Extraction=[
-            extraction(memory("The user's phone number is 555 0100.", attribute="phone number")),
             extraction(
-                memory("The user's phone number is 555 0177.", "m1", attribute="phone number"),
-                memory("The user's phone number is 555 0199.", "m2", attribute="phone number"),
+                memory("The user's phone number is 555 0100.", attribute="phone number")
+            ),
+            extraction(
+                memory(
+                    "The user's phone number is 555 0177.",
+                    "m1",
+                    attribute="phone number",
+                ),
+                memory(
+                    "The user's phone number is 555 0199.",
+                    "m2",
+                    attribute="phone number",
+                ),
                 changes=[
                     change("replaces", "0100", "number is 555 0199", "0199"),
                     change("replaces", "0100", "now 555 0177", "0177"),
@@ -160,7 +197,9 @@ def chain_in_one_batch(path: Path) -> Talk:
         ],
     ).open()
     kim = talk.user("kim")
-    kim.add([said("My phone number is 555 0100.", "k1", "2025-01-01T10:00")], session_id="a")
+    kim.add(
+        [said("My phone number is 555 0100.", "k1", "2025-01-01T10:00")], session_id="a"
+    )
     kim.flush()
     kim.add(
         [
@@ -190,17 +229,45 @@ def unknown_names(path: Path) -> Talk:
                 memory("The user cites nobody.", ""),
             ),
             extraction(
-                memory("The user's sister Odile is 44 years old.", "[M1]", attribute="her age"),
+                memory(
+                    "The user's sister Odile is 44 years old.",
+                    "[M1]",
+                    attribute="her age",
+                ),
                 memory("loop loop loop " * 20, "m1"),
-                memory("The user met Odile on 2025-03-09 at 18:45.", "m1", kind="event"),
+                memory(
+                    "The user met Odile on 2025-03-09 at 18:45.", "m1", kind="event"
+                ),
             ),
             {
-                "memories": [memory("The user's sister is Odile Roy.", attribute="sister")],
+                "memories": [
+                    memory("The user's sister is Odile Roy.", attribute="sister")
+                ],
                 "changes": [
-                    {"record": "[n1]", "relation": "Replaces", "message": "M1", "quote": "Odile"},
-                    {"record": "n1", "relation": "drops", "message": "m1", "quote": "My sister"},
-                    {"record": "r1", "relation": "ended", "message": "m1", "quote": "My sister"},
-                    {"record": "n1", "relation": "ended", "message": "b1", "quote": "My sister"},
+                    {
+                        "record": "[n1]",
+                        "relation": "Replaces",
+                        "message": "M1",
+                        "quote": "Odile",
+                    },
+                    {
+                        "record": "n1",
+                        "relation": "drops",
+                        "message": "m1",
+                        "quote": "My sister",
+                    },
+                    {
+                        "record": "r1",
+                        "relation": "ended",
+                        "message": "m1",
+                        "quote": "My sister",
+                    },
+                    {
+                        "record": "n1",
+                        "relation": "ended",
+                        "message": "b1",
+                        "quote": "My sister",
+                    },
                 ],
             },
         ],
@@ -208,7 +275,9 @@ def unknown_names(path: Path) -> Talk:
     lou = talk.user("lou")
     lou.add([said("My sister is Odile.", "l1")], session_id="1")
     lou.flush()
-    lou.add([said("Odile visited me last weekend.", "l2", "2025-03-10")], session_id="2")
+    lou.add(
+        [said("Odile visited me last weekend.", "l2", "2025-03-10")], session_id="2"
+    )
     lou.flush()
     lou.add([said("My sister is Odile Roy.", "l3", "2025-03-11")], session_id="3")
     lou.flush()
@@ -224,13 +293,25 @@ def several_people(path: Path) -> Talk:
         "Two named people: each changes what is known of himself, not of the other.",
         Extraction=[
             extraction(
-                memory("Rosa plays the cello.", "m1", subject="Rosa", attribute="instrument"),
+                memory(
+                    "Rosa plays the cello.",
+                    "m1",
+                    subject="Rosa",
+                    attribute="instrument",
+                ),
                 memory("Emil plays chess.", "m2", subject="Emil", attribute="hobby"),
             ),
             extraction(
-                memory("Rosa plays the viola now.", subject="Rosa", attribute="instrument"),
+                memory(
+                    "Rosa plays the viola now.", subject="Rosa", attribute="instrument"
+                ),
                 memory("Emil gave up chess.", "m2", subject="Emil", attribute="hobby"),
-                memory("Rosa has no instrument.", "m2", subject="Rosa", attribute="instrument"),
+                memory(
+                    "Rosa has no instrument.",
+                    "m2",
+                    subject="Rosa",
+                    attribute="instrument",
+                ),
                 changes=[
                     change("replaces", "cello", "I play the viola now", "viola"),
                     change("ended", "plays chess", "I gave up chess"),
@@ -242,17 +323,27 @@ def several_people(path: Path) -> Talk:
     room = talk.user("choir")
     emil = {"role": "assistant", "name": "Emil"}
     room.add(
-        [said("I play the cello.", "p1", name="Rosa"), said("And I play chess.", "p2", **emil)],
+        [
+            said("I play the cello.", "p1", name="Rosa"),
+            said("And I play chess.", "p2", **emil),
+        ],
         session_id="room",
     )
     room.flush()
     late = [
-        said("I stopped the cello, I play the viola now.", "p3", "2025-05-01", name="Rosa"),
+        said(
+            "I stopped the cello, I play the viola now.",
+            "p3",
+            "2025-05-01",
+            name="Rosa",
+        ),
         said("And I gave up chess.", "p4", "2025-05-01T00:01", **emil),
     ]
     room.add(late, session_id="room")
     room.flush()
-    room.add([said("Rosa sold her viola.", "p5", "2025-05-02", **emil)], session_id="room")
+    room.add(
+        [said("Rosa sold her viola.", "p5", "2025-05-02", **emil)], session_id="room"
+    )
     room.flush()
     room.export_records(history=True)
     room.recall("What does Rosa play?", at="2025-06-01")

@@ -22,8 +22,15 @@ PLAN = {
     "central": ["present", "brother's wife"],
     "answer": ["g", "unknown"],
     "subgoals": [
-        {"atom": "(w:person) is the wife of the user's brother", "query": "brother wife"},
-        {"atom": "(w:person) loved (g:thing)", "query": "loved present", "relation": "entity"},
+        {
+            "atom": "(w:person) is the wife of the user's brother",
+            "query": "brother wife",
+        },
+        {
+            "atom": "(w:person) loved (g:thing)",
+            "query": "loved present",
+            "relation": "entity",
+        },
     ],
 }
 
@@ -34,7 +41,9 @@ def statement(prompt: str, words: str) -> str:
 
 def prove(prompt: str) -> dict[str, Any]:
     """The wife by the wedding, the present once the wife is known."""
-    brother, wedding, kettle = (alias(prompt, "f", FAMILY[one]) for one in ("w1", "w2", "w3"))
+    brother, wedding, kettle = (
+        alias(prompt, "f", FAMILY[one]) for one in ("w1", "w2", "w3")
+    )
     both = [brother, wedding]
     if "w = Ines" not in prompt:
         return {
@@ -58,7 +67,9 @@ def ask_graph(talk: Talk, query: str, **options: Any) -> Any:
     """A recall graph's outcome and its stream, whose parallel events come in any order."""
     graph = create_recall_graph(talk.memory, user_id="ana", **options)
     given = {"messages": [("user", query)]}
-    return talk.run("create_recall_graph().invoke", lambda: graph.invoke(given), query=query)
+    return talk.run(
+        "create_recall_graph().invoke", lambda: graph.invoke(given), query=query
+    )
 
 
 @conversation
@@ -77,7 +88,9 @@ def two_hops(path: Path) -> Talk:
     ).open()
     ana = tell(talk)
     ana.recall(ASKED, mode="reason", at="2025-04-01T12:00")
-    ana.recall(ASKED, mode="auto", at="2025-04-01T12:00", k=2, max_tokens=200, in_view=["w3"])
+    ana.recall(
+        ASKED, mode="auto", at="2025-04-01T12:00", k=2, max_tokens=200, in_view=["w3"]
+    )
     for _ in range(3):
         ask_graph(talk, ASKED, answer=True)
     events: list[Any] = []
@@ -89,13 +102,20 @@ def two_hops(path: Path) -> Talk:
 @conversation
 def refused_proofs(path: Path) -> Talk:
     def invent(prompt: str) -> dict[str, Any]:
-        kettle, coffee = alias(prompt, "f", FAMILY["w3"]), alias(prompt, "f", FAMILY["w4"])
+        kettle, coffee = (
+            alias(prompt, "f", FAMILY["w3"]),
+            alias(prompt, "f", FAMILY["w4"]),
+        )
         return {
             "bindings": [
                 {"variable": "q", "entity": "Ines", "facts": [kettle]},
                 {"variable": "g", "entity": "copper kettle", "facts": ["f99"]},
                 {"variable": "g", "entity": "silver spoon", "facts": [kettle]},
-                {"variable": "w", "entity": "2018", "facts": [alias(prompt, "f", FAMILY["w2"])]},
+                {
+                    "variable": "w",
+                    "entity": "2018",
+                    "facts": [alias(prompt, "f", FAMILY["w2"])],
+                },
             ],
             "grounded": [
                 {"subgoal": "s9", "facts": [coffee]},
@@ -107,8 +127,16 @@ def refused_proofs(path: Path) -> Talk:
         own = statement(prompt, "wife of")
         rows = [
             {"atom": "(w:person) is Marta", "query": "is Marta", "for_subgoal": own},
-            {"atom": "(w:person) married the brother", "query": "married", "for_subgoal": own},
-            {"atom": "(w:person) wed the brother", "query": "wed brother", "for_subgoal": own},
+            {
+                "atom": "(w:person) married the brother",
+                "query": "married",
+                "for_subgoal": own,
+            },
+            {
+                "atom": "(w:person) wed the brother",
+                "query": "wed brother",
+                "for_subgoal": own,
+            },
             {"atom": "", "query": "", "for_subgoal": statement(prompt, "loved")},
             {"atom": "(w:person) loved (g:thing)", "query": "x", "for_subgoal": own},
             {"atom": "(g:thing) is copper", "query": "copper", "for_subgoal": "s44"},
@@ -176,7 +204,11 @@ def plans_of_all_kinds(path: Path) -> Talk:
             {"intent": "chat"},
             ConnectionError("gone"),
             ConnectionError("gone"),
-            {"subgoals": [{"atom": f"fact {n} of (x:thing)", "query": ""} for n in range(6)]},
+            {
+                "subgoals": [
+                    {"atom": f"fact {n} of (x:thing)", "query": ""} for n in range(6)
+                ]
+            },
             {"subgoals": [{"atom": "", "query": " "}]},
         ],
     ).open(reasoning__subgoals=3, reasoning__depth=1)
@@ -204,13 +236,18 @@ def budgets_of_reasoning(path: Path) -> Talk:
 
 @conversation
 def split_another_way(path: Path) -> Talk:
-    other = {"answer": ["g"], "subgoals": [{"atom": "Ines loved (g:thing)", "query": "Ines loved"}]}
+    other = {
+        "answer": ["g"],
+        "subgoals": [{"atom": "Ines loved (g:thing)", "query": "Ines loved"}],
+    }
 
     def second(prompt: str) -> dict[str, Any]:
         kettle = alias(prompt, "f", FAMILY["w3"])
         own = statement(prompt, "Ines loved")
         return {
-            "bindings": [{"variable": "g", "entity": "copper kettle", "facts": [kettle]}],
+            "bindings": [
+                {"variable": "g", "entity": "copper kettle", "facts": [kettle]}
+            ],
             "grounded": [{"subgoal": own, "facts": [kettle]}],
         }
 
@@ -250,12 +287,15 @@ def goals_over_other_stores(path: Path) -> Talk:
         ("failing", failing),
     ):
         settings = Settings(
-            reasoning=ReasoningSettings(seconds=600, call_seconds=60), encoding="estimated"
+            reasoning=ReasoningSettings(seconds=600, call_seconds=60),
+            encoding="estimated",
         )
         graph = create_goal_graph(search, model=talk.model, settings=settings)
         work = partial(graph.invoke, {"query": ASKED, "now": "2025-04-01T12:00"})
         talk.run(f"create_goal_graph({name}).invoke", lambda work=work: _done(work()))
-    talk.run("create_goal_graph(no function)", lambda: create_goal_graph(5, model=talk.model))  # type: ignore[arg-type]
+    talk.run(
+        "create_goal_graph(no function)", lambda: create_goal_graph(5, model=talk.model)
+    )  # type: ignore[arg-type]
     talk.run("empty query", lambda: graph.invoke({"query": " "}))
     return talk
 

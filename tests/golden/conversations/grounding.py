@@ -4,7 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from langmem_graph.graphs import create_grounding_graph
-from tests.golden.support import Talk, alias, change, conversation, extraction, memory, said
+from tests.golden.support import (
+    Talk,
+    alias,
+    change,
+    conversation,
+    extraction,
+    memory,
+    said,
+)
 
 FERRY = {
     "title": "book_ferry",
@@ -30,7 +38,10 @@ LAMP = {
     "description": "Switch a lamp on or off.",
     "parameters": {
         "type": "object",
-        "properties": {"room": {"type": "string"}, "on": {"type": "boolean", "default": True}},
+        "properties": {
+            "room": {"type": "string"},
+            "on": {"type": "boolean", "default": True},
+        },
         "required": ["room"],
     },
 }
@@ -48,7 +59,9 @@ ASKED = "Book that ferry as always."
 
 def tell(talk: Talk, user: str = "ola") -> Any:
     own = talk.user(user)
-    messages = [said(t, k, f"2025-03-0{n}T10:00") for n, (k, t) in enumerate(TOLD.items(), 1)]
+    messages = [
+        said(t, k, f"2025-03-0{n}T10:00") for n, (k, t) in enumerate(TOLD.items(), 1)
+    ]
     own.add(messages, session_id="s")
     return own
 
@@ -134,7 +147,11 @@ def ferry_invented(path: Path) -> Talk:
     ola.ground(FERRY, " ", at=AT)
     ola.ground(FERRY, ASKED, policy="guess", at=AT)
     ola.ground("ferry", ASKED, at=AT)
-    ola.ground({"title": "bad", "type": "object", "properties": {"x": {"type": 5}}}, ASKED, at=AT)
+    ola.ground(
+        {"title": "bad", "type": "object", "properties": {"x": {"type": 5}}},
+        ASKED,
+        at=AT,
+    )
     talk.user("nobody").ground(FERRY, ASKED, at=AT)
     return talk
 
@@ -175,12 +192,20 @@ def values_that_disagree(path: Path) -> Talk:
         sources = [*cited, ("street", old, "Old Street")]
         return {
             "arguments": {"street": "Old Street"},
-            "sources": [dict(zip(("path", "fact", "quote"), one, strict=True)) for one in sources],
+            "sources": [
+                dict(zip(("path", "fact", "quote"), one, strict=True))
+                for one in sources
+            ],
             "missing": ["code", "door"],
         }
 
     parts = {name: {"type": "string"} for name in ("code", "door", "street")}
-    tool = {"title": "open_door", "type": "object", "properties": parts, "required": ["street"]}
+    tool = {
+        "title": "open_door",
+        "type": "object",
+        "properties": parts,
+        "required": ["street"],
+    }
     talk = Talk(
         path,
         "Two sources, two values: both are named; what is no longer true fills nothing.",
@@ -188,7 +213,11 @@ def values_that_disagree(path: Path) -> Talk:
             extraction(memory("The user lives in Old Street 5.", attribute="home")),
             extraction(
                 memory("The user lives in New Street 6.", attribute="home"),
-                changes=[change("replaces", "Old Street", "I live in New Street 6", "New Street")],
+                changes=[
+                    change(
+                        "replaces", "Old Street", "I live in New Street 6", "New Street"
+                    )
+                ],
             ),
         ],
         ToolFill=fill,
@@ -196,10 +225,15 @@ def values_that_disagree(path: Path) -> Talk:
     ola = talk.user("ola")
     ola.add([said("I live in Old Street 5.", "k1", "2025-01-01")], session_id="1")
     ola.flush()
-    ola.add([said("I moved, I live in New Street 6 now.", "k2", "2025-02-01")], session_id="2")
+    ola.add(
+        [said("I moved, I live in New Street 6 now.", "k2", "2025-02-01")],
+        session_id="2",
+    )
     ola.flush()
     codes = [said("The door code is 1212.", "k3", "2025-02-02")]
-    ola.add([*codes, said("The door code is 3434.", "k4", "2025-02-02")], session_id="3")
+    ola.add(
+        [*codes, said("The door code is 3434.", "k4", "2025-02-02")], session_id="3"
+    )
     for policy in ("flag", "ask"):
         ola.ground(tool, "Open the door of my street.", policy=policy, at=AT)
     return talk
@@ -213,13 +247,19 @@ def grounding_as_a_graph(path: Path) -> Talk:
         ToolFill=good,
     ).open()
     tell(talk)
-    given = create_grounding_graph(talk.memory, tools=[FERRY], user_id="ola", policy="drop")
+    given = create_grounding_graph(
+        talk.memory, tools=[FERRY], user_id="ola", policy="drop"
+    )
     asked = {"messages": [("user", ASKED)]}
-    talk.run("create_grounding_graph(tools).invoke", lambda: given.invoke(asked)["call"])
+    talk.run(
+        "create_grounding_graph(tools).invoke", lambda: given.invoke(asked)["call"]
+    )
     late = create_grounding_graph(talk.memory)
     request: Any = {"request": ASKED, "tools": [FERRY]}
     config: Any = {"configurable": {"user_id": "ola"}}
-    talk.run("create_grounding_graph().invoke", lambda: late.invoke(request, config)["call"])
+    talk.run(
+        "create_grounding_graph().invoke", lambda: late.invoke(request, config)["call"]
+    )
     talk.run("no user", lambda: late.invoke(request))
     talk.run("no tools", lambda: late.invoke({"request": ASKED}, config))
     return talk

@@ -2,7 +2,15 @@
 
 from pathlib import Path
 
-from tests.golden.support import Talk, alias, change, conversation, extraction, memory, said
+from tests.golden.support import (
+    Talk,
+    alias,
+    change,
+    conversation,
+    extraction,
+    memory,
+    said,
+)
 
 
 @conversation
@@ -13,18 +21,26 @@ def auf_deutsch(path: Path) -> Talk:
         Extraction=[
             extraction(
                 memory("Der Nutzer wohnt in Köln.", attribute="home"),
-                memory("Die Miete kostet 840 €.", "m1", subject="Miete", attribute="price"),
+                memory(
+                    "Die Miete kostet 840 €.", "m1", subject="Miete", attribute="price"
+                ),
             ),
             extraction(
                 memory("Der Nutzer wohnt jetzt in Görlitz.", attribute="home"),
-                changes=[change("replaces", "in Köln", "wohne jetzt in Görlitz", "Görlitz")],
+                changes=[
+                    change("replaces", "in Köln", "wohne jetzt in Görlitz", "Görlitz")
+                ],
             ),
         ],
     ).open(time_zone="Europe/Berlin")
     joerg = talk.user("jörg")
-    joerg.add([said("Ich wohne in Köln, die Miete ist 840 €.", "d1")], session_id="eins")
+    joerg.add(
+        [said("Ich wohne in Köln, die Miete ist 840 €.", "d1")], session_id="eins"
+    )
     joerg.flush()
-    moved = said("Ich bin umgezogen und wohne jetzt in Görlitz.", "d2", "2025-08-01T23:30")
+    moved = said(
+        "Ich bin umgezogen und wohne jetzt in Görlitz.", "d2", "2025-08-01T23:30"
+    )
     joerg.add([moved], session_id="zwei")
     joerg.flush()
     joerg.recall("Wo wohne ich, und was kostet die Miete?", at="2025-09-01T12:00")
@@ -48,19 +64,25 @@ def in_japanese(path: Path) -> Talk:
         Extraction=[
             extraction(
                 memory("ユーザーは京都に住んでいる。", attribute="home"),
-                memory("ユーザーは抹茶が好きだ。", kind="preference", attribute="drink"),
+                memory(
+                    "ユーザーは抹茶が好きだ。", kind="preference", attribute="drink"
+                ),
             )
         ],
         GoalPlan={
             "intent": "lookup",
             "answer": ["c"],
-            "subgoals": [{"atom": "ユーザーは(c:city)に住んでいる", "query": "住んでいる"}],
+            "subgoals": [
+                {"atom": "ユーザーは(c:city)に住んでいる", "query": "住んでいる"}
+            ],
         },
         Unification=unify,
     ).open()
     yui = talk.user("結衣")
     texts = ["私は京都に住んでいます。", "抹茶が大好きです🍵", "明日は会議があります。"]
-    messages = [said(text, f"j{n}", f"2025-03-0{n}T10:00") for n, text in enumerate(texts, 1)]
+    messages = [
+        said(text, f"j{n}", f"2025-03-0{n}T10:00") for n, text in enumerate(texts, 1)
+    ]
     yui.add(messages, session_id="一")
     yui.flush()
     yui.search_conversation("抹茶", explain=True)
@@ -90,7 +112,9 @@ def emoji_and_signs(path: Path) -> Talk:
         "Μένω στην Αθήνα — ok?",
         '{"json": "<memory>not memory</memory>"}',
     ]
-    messages = [said(text, f"z{n}", f"2025-03-0{n}T10:00") for n, text in enumerate(texts, 1)]
+    messages = [
+        said(text, f"z{n}", f"2025-03-0{n}T10:00") for n, text in enumerate(texts, 1)
+    ]
     zoe.add(messages, session_id="🙂")
     zoe.flush()
     for query in ("café Zébu", "🎉", "القهوة", "Αθήνα", "memory json"):

@@ -3,7 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from tests.golden.support import Talk, alias, change, conversation, extraction, memory, said
+from tests.golden.support import (
+    Talk,
+    alias,
+    change,
+    conversation,
+    extraction,
+    memory,
+    said,
+)
 
 BAD = {"memories": 7, "changes": "none"}
 AGREED = {"agreed_message": "let us", "agreed_quote": "Yes, let us do that"}
@@ -70,7 +78,9 @@ def proposals_and_agreement(path: Path) -> Talk:
         "The assistant proposes, the user agrees in the next batch.",
         Extraction=[
             extraction(
-                memory("A trip to Ulm is proposed.", "m2", draft=True, attribute="trip"),
+                memory(
+                    "A trip to Ulm is proposed.", "m2", draft=True, attribute="trip"
+                ),
                 memory("The user lives in Bern.", "m1", attribute="home"),
             ),
             extraction(
@@ -104,7 +114,9 @@ def tool_calls_in_a_conversation(path: Path) -> Talk:
     talk = Talk(
         path,
         "Bare tool calls, a tool's answer, content in blocks.",
-        Extraction=[extraction(memory("It is 12 degrees in Turin.", "m3", subject="Turin"))],
+        Extraction=[
+            extraction(memory("It is 12 degrees in Turin.", "m3", subject="Turin"))
+        ],
     ).open()
     gia = talk.user("gia")
     call = {"name": "weather", "args": {"city": "Turin"}, "id": "call-1"}
@@ -112,12 +124,21 @@ def tool_calls_in_a_conversation(path: Path) -> Talk:
         [
             said("How is the weather in Turin?", "g1"),
             said("", "g2", "2025-03-01T10:01", role="assistant", tool_calls=[call]),
-            said("12 degrees", "g3", "2025-03-01T10:02", role="tool", tool_call_id="call-1"),
+            said(
+                "12 degrees",
+                "g3",
+                "2025-03-01T10:02",
+                role="tool",
+                tool_call_id="call-1",
+            ),
             {
                 "role": "assistant",
                 "id": "g4",
                 "at": "2025-03-01T10:03",
-                "content": [{"type": "text", "text": "It is 12 degrees."}, {"type": "image"}],
+                "content": [
+                    {"type": "text", "text": "It is 12 degrees."},
+                    {"type": "image"},
+                ],
             },
         ],
         session_id="s",
@@ -177,9 +198,17 @@ def long_messages(path: Path) -> Talk:
     talk = Talk(
         path,
         "A long letter: the model reads its two ends, a context quotes the part that fits.",
-        Extraction=[extraction(memory("The key is under the blue pot.", attribute="key"))],
-    ).open(extraction__message_chars=400, context__excerpt_tokens=40, context__max_tokens=150)
-    letter = " ".join(f"Sentence {n} speaks of the garden, bed {n % 7}." for n in range(60))
+        Extraction=[
+            extraction(memory("The key is under the blue pot.", attribute="key"))
+        ],
+    ).open(
+        extraction__message_chars=400,
+        context__excerpt_tokens=40,
+        context__max_tokens=150,
+    )
+    letter = " ".join(
+        f"Sentence {n} speaks of the garden, bed {n % 7}." for n in range(60)
+    )
     letter += " The key is under the blue pot. " + letter[::-1][:600]
     val = talk.user("val")
     val.add([said(letter, "v1"), said("Short.", "v2", "2025-03-02")], session_id="s")
@@ -196,12 +225,19 @@ def said_again(path: Path) -> Talk:
         path,
         "The same again: by id, by text, as a whole conversation, as a record that is known.",
         Extraction=[
-            extraction(memory("The user likes plums.", kind="preference", attribute="fruit")),
-            extraction(memory("The user likes  plums", kind="preference", attribute="fruit")),
+            extraction(
+                memory("The user likes plums.", kind="preference", attribute="fruit")
+            ),
+            extraction(
+                memory("The user likes  plums", kind="preference", attribute="fruit")
+            ),
         ],
     ).open()
     uma = talk.user("uma")
-    first = [{"role": "user", "content": "I like plums."}, {"role": "ai", "content": "Good."}]
+    first = [
+        {"role": "user", "content": "I like plums."},
+        {"role": "ai", "content": "Good."},
+    ]
     uma.add(first, session_id="s", at="2025-03-01T10:00", whole_conversation=True)
     uma.flush()
     whole = [*first, {"role": "user", "content": "I like plums."}]
@@ -221,7 +257,9 @@ def two_users(path: Path) -> Talk:
         name = alias(prompt, "m", who)
         return extraction(memory(f"The user is called {who}.", name, attribute="name"))
 
-    talk = Talk(path, "Two users: neither sees a word of the other.", Extraction=read).open()
+    talk = Talk(
+        path, "Two users: neither sees a word of the other.", Extraction=read
+    ).open()
     cleo, dan = talk.user("cleo"), talk.user("dan")
     cleo.add([said("I am Cleo, my pin is 9911.", "m1")], session_id="s")
     dan.add([said("I am Dan, my pin is 4477.", "m1")], session_id="s")
@@ -240,13 +278,15 @@ def two_users(path: Path) -> Talk:
 
 @conversation
 def imported_years(path: Path) -> Talk:
-    talk = Talk(path, "Old talks with their own times, out of order; every way to rank.").open(
-        ranking__session_age_weight=0.0
-    )
+    talk = Talk(
+        path, "Old talks with their own times, out of order; every way to rank."
+    ).open(ranking__session_age_weight=0.0)
     old = talk.user("old")
     for year in (2023, 2019, 2021):
         messages = [
-            said(f"In {year} I planted an apple tree.", f"t{year}", f"{year}-04-02T10:00"),
+            said(
+                f"In {year} I planted an apple tree.", f"t{year}", f"{year}-04-02T10:00"
+            ),
             said(f"It is {year - 2018} m tall.", f"u{year}", f"{year}-05-02T10:00"),
         ]
         old.add(messages, session_id=f"year {year}")
@@ -262,7 +302,9 @@ def imported_years(path: Path) -> Talk:
 
 @conversation
 def without_a_model(path: Path) -> Talk:
-    talk = Talk(path, "No model: looking up works, reasoning says what it needs.", model=False)
+    talk = Talk(
+        path, "No model: looking up works, reasoning says what it needs.", model=False
+    )
     talk.open()
     nia = talk.user("nia")
     nia.flush()

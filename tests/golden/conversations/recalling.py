@@ -4,16 +4,31 @@ from pathlib import Path
 from typing import Any
 
 from langmem_graph.graphs import create_recall_graph
-from tests.golden.support import Talk, alias, change, conversation, extraction, memory, said
+from tests.golden.support import (
+    Talk,
+    alias,
+    change,
+    conversation,
+    extraction,
+    memory,
+    said,
+)
 
-PETS = ["Our dog Taro eats every plant.", "I am allergic to walnuts.", "The flat has no lift."]
+PETS = [
+    "Our dog Taro eats every plant.",
+    "I am allergic to walnuts.",
+    "The flat has no lift.",
+]
 
 
 @conversation
 def risky_acts(path: Path) -> Talk:
     def against(prompt: str) -> dict[str, Any]:
         dog = alias(prompt, "f", "Taro eats") if "Taro eats" in prompt else "f88"
-        named = [{"fact": dog, "why": "The dog may eat it."}, {"fact": "f77", "why": "No fact."}]
+        named = [
+            {"fact": dog, "why": "The dog may eat it."},
+            {"fact": "f77", "why": "No fact."},
+        ]
         return {"against": named}
 
     def plan(prompt: str) -> dict[str, Any]:
@@ -37,10 +52,16 @@ def risky_acts(path: Path) -> Talk:
         ],
         GoalPlan=plan,
         Consequences=[against, "no facts", "no facts", {"against": []}, against],
-        GroundedAnswer=lambda prompt: {"known": True, "answer": "Careful.", "facts": ["f1"]},
+        GroundedAnswer=lambda prompt: {
+            "known": True,
+            "answer": "Careful.",
+            "facts": ["f1"],
+        },
     ).open(reasoning__risk_floor=0.1, reasoning__plan_facts=1, context__k=1)
     ana = talk.user("ana")
-    messages = [said(text, f"r{n}", f"2025-03-0{n}T10:00") for n, text in enumerate(PETS, 1)]
+    messages = [
+        said(text, f"r{n}", f"2025-03-0{n}T10:00") for n, text in enumerate(PETS, 1)
+    ]
     ana.add(messages, session_id="s")
     ana.flush()
     for query in ("Please order a bunch of lilies.", "Bake a cake.", "Buy me a bed."):
@@ -64,8 +85,12 @@ def vague_turns(path: Path) -> Talk:
                     project="thesis",
                     attribute="thesis",
                 ),
-                memory("The assistant shall answer in English.", "m2", kind="instruction"),
-                memory("The user prefers tables.", "m2", kind="preference", facet="persona"),
+                memory(
+                    "The assistant shall answer in English.", "m2", kind="instruction"
+                ),
+                memory(
+                    "The user prefers tables.", "m2", kind="preference", facet="persona"
+                ),
             )
         ],
         GoalPlan={"intent": "vague"},
@@ -85,12 +110,17 @@ def vague_turns(path: Path) -> Talk:
 
 @conversation
 def budgets_of_a_context(path: Path) -> Talk:
-    talk = Talk(path, "What is in view is not quoted; small budgets; few candidates.").open(
-        context__k=5, context__excerpt_tokens=20, ranking__method="rrf"
-    )
+    talk = Talk(
+        path, "What is in view is not quoted; small budgets; few candidates."
+    ).open(context__k=5, context__excerpt_tokens=20, ranking__method="rrf")
     sam = talk.user("sam")
-    texts = [f"Box {n} in the attic holds the winter things of year {2000 + n}." for n in range(9)]
-    messages = [said(text, f"b{n}", f"2025-01-0{n + 1}T10:00") for n, text in enumerate(texts)]
+    texts = [
+        f"Box {n} in the attic holds the winter things of year {2000 + n}."
+        for n in range(9)
+    ]
+    messages = [
+        said(text, f"b{n}", f"2025-01-0{n + 1}T10:00") for n, text in enumerate(texts)
+    ]
     sam.add(messages, session_id="s")
     sam.recall("winter things in the attic", at="2025-02-01")
     sam.recall("winter things", at="2025-02-01", k=2)
@@ -105,7 +135,9 @@ def parts_switched_off(path: Path) -> Talk:
     talk = Talk(
         path,
         "Reasoning without the goal loop, without risks, without edges and profile.",
-        Extraction=[extraction(memory("The user's dog Taro eats every plant.", subject="Taro"))],
+        Extraction=[
+            extraction(memory("The user's dog Taro eats every plant.", subject="Taro"))
+        ],
         GoalPlan={
             "intent": "act",
             "sure": True,
@@ -127,7 +159,9 @@ def parts_switched_off(path: Path) -> Talk:
         {"reasoning__plan_facts": 1, "context__k": 1, "reasoning__risk_facts": 1},
     ):
         talk.open(**off)
-        talk.user("ana").recall("Please order a fern.", mode="reason", at="2025-04-01T12:00")
+        talk.user("ana").recall(
+            "Please order a fern.", mode="reason", at="2025-04-01T12:00"
+        )
     return talk
 
 
@@ -153,7 +187,8 @@ def outdated_words(path: Path) -> Talk:
     ron.add([said("The gate code is 1111.", "g1", "2025-01-01")], session_id="1")
     ron.flush()
     ron.add(
-        [said("The gate code has changed, it is now 2222.", "g2", "2025-02-01")], session_id="2"
+        [said("The gate code has changed, it is now 2222.", "g2", "2025-02-01")],
+        session_id="2",
     )
     ron.flush()
     ron.recall("What is the gate code?", at="2025-03-01")

@@ -14,7 +14,9 @@ def week_of_appointments(path: Path) -> Talk:
         "One-off and weekly appointments; requests that collide with them, or do not.",
         Extraction=[
             extraction(
-                memory("The user sees the dentist.", "m1", when="2025-03-04T15:30", **PLAN),
+                memory(
+                    "The user sees the dentist.", "m1", when="2025-03-04T15:30", **PLAN
+                ),
                 memory(
                     "The team has its standup.",
                     "m2",
@@ -28,7 +30,11 @@ def week_of_appointments(path: Path) -> Talk:
                 memory("todo", "m4", when="2025-03-06T10:00", **PLAN),
                 memory("The user has a course.", "m4", when="2025-04", **PLAN),
                 memory(
-                    "The user swims.", "m4", when="2025-03-07T07:00", recurrence="often", **PLAN
+                    "The user swims.",
+                    "m4",
+                    when="2025-03-07T07:00",
+                    recurrence="often",
+                    **PLAN,
                 ),
             )
         ],
@@ -73,7 +79,9 @@ def time_that_passes(path: Path) -> Talk:
                     **PLAN,
                 ),
             ),
-            extraction(memory("The user meets the plumber.", when="2025-02-20T08:00", **PLAN)),
+            extraction(
+                memory("The user meets the plumber.", when="2025-02-20T08:00", **PLAN)
+            ),
         ],
     ).open(time_zone="Europe/Madrid")
     gil = talk.user("gil")
@@ -96,7 +104,11 @@ def time_read_by_the_model(path: Path) -> Talk:
     talk = Talk(
         path,
         "Where the words name no time, the model's reading is compared; unusable ones are not.",
-        Extraction=[extraction(memory("The user has a concert.", when="2025-06-12T19:00", **PLAN))],
+        Extraction=[
+            extraction(
+                memory("The user has a concert.", when="2025-06-12T19:00", **PLAN)
+            )
+        ],
         GoalPlan=[
             {"intent": "act", "sure": True, **time}
             for time in (
@@ -108,7 +120,9 @@ def time_read_by_the_model(path: Path) -> Talk:
         ],
     ).open()
     fay = talk.user("fay")
-    fay.add([said("My concert is on June 12 at 19:00.", "f1", "2025-06-01")], session_id="s")
+    fay.add(
+        [said("My concert is on June 12 at 19:00.", "f1", "2025-06-01")], session_id="s"
+    )
     fay.flush()
     for query in (
         "Please book the sauna for the evening of the concert's day.",

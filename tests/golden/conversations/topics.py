@@ -16,7 +16,10 @@ def track(name: str, *evidence: str, **fields: Any) -> dict[str, Any]:
 def three(*texts: str, **fields: Any) -> Any:
     """An extraction of three memories of one message each: so many make a round due."""
     return extraction(
-        *(memory(text, f"m{n}", attribute=text, **fields) for n, text in enumerate(texts, 1))
+        *(
+            memory(text, f"m{n}", attribute=text, **fields)
+            for n, text in enumerate(texts, 1)
+        )
     )
 
 
@@ -25,7 +28,11 @@ def rounds_of_topics(path: Path) -> Talk:
     rounds = [
         ("The user keeps bees.", "The user sells honey.", "The user loves mead."),
         ("The user bought a third hive.", "Honey costs 9 euros.", "A bear was seen."),
-        ("The user's bees are Carniolan.", "The user paints hives.", "The bear came back."),
+        (
+            "The user's bees are Carniolan.",
+            "The user paints hives.",
+            "The bear came back.",
+        ),
         ("The user sells wax.", "A swarm left.", "The bear was caught."),
         ("A queen was marked.", "A hive was sold.", "The user bottled mead."),
     ]
@@ -41,7 +48,11 @@ def rounds_of_topics(path: Path) -> Talk:
             {
                 "tracks": [
                     track("bees", "r1", narrative="Short."),
-                    {"name": "honey-money", "append": "It costs 9 euros.", "evidence": ["r2"]},
+                    {
+                        "name": "honey-money",
+                        "append": "It costs 9 euros.",
+                        "evidence": ["r2"],
+                    },
                     track("empty"),
                 ]
             },
@@ -59,7 +70,10 @@ def rounds_of_topics(path: Path) -> Talk:
     ).open()
     bob = talk.user("bob")
     for n, texts in enumerate(rounds, 1):
-        told = [said(text, f"b{n}{k}", f"2025-0{n}-01T10:0{k}") for k, text in enumerate(texts)]
+        told = [
+            said(text, f"b{n}{k}", f"2025-0{n}-01T10:0{k}")
+            for k, text in enumerate(texts)
+        ]
         bob.add(told, session_id=f"{n}")
         bob.flush()
         for name in bob.files():
@@ -96,7 +110,10 @@ def long_story(path: Path) -> Talk:
     ).open()
     cap = talk.user("cap")
     for n in (1, 2, 3):
-        told = [said(f"Of the ferry: {n}, {k}.", f"f{n}{k}", f"2025-0{n}-01") for k in range(3)]
+        told = [
+            said(f"Of the ferry: {n}, {k}.", f"f{n}{k}", f"2025-0{n}-01")
+            for k in range(3)
+        ]
         cap.add(told, session_id=f"{n}")
         cap.flush()
         cap.read_file("topics/ferry.md")
@@ -136,13 +153,21 @@ def causes_between_records(path: Path) -> Talk:
         CausalPairs=[pairs, "broken", "broken"],
     ).open(extraction__cluster_max_distance=0.9, extraction__semantic_floor=0.1)
     flo = talk.user("flo")
-    told = [("It rained all night.", "A flood.", "I like tulips."), ("It broke.", "Dry.", "Roses!")]
+    told = [
+        ("It rained all night.", "A flood.", "I like tulips."),
+        ("It broke.", "Dry.", "Roses!"),
+    ]
     for n, texts in enumerate(told, 1):
-        messages = [said(text, f"c{n}{k}", f"2025-0{n}-0{k + 1}") for k, text in enumerate(texts)]
+        messages = [
+            said(text, f"c{n}{k}", f"2025-0{n}-0{k + 1}")
+            for k, text in enumerate(texts)
+        ]
         flo.add(messages, session_id=f"{n}")
         flo.flush()
     flo.add([said("The cellar is empty.", "c31", "2025-03-01")], session_id="3")
     flo.flush()
-    flo.recall("Please rent a room in the cellar that rained.", mode="reason", at="2025-04-01")
+    flo.recall(
+        "Please rent a room in the cellar that rained.", mode="reason", at="2025-04-01"
+    )
     flo.export_records()
     return talk

@@ -7,7 +7,9 @@ from tests.golden.support import Talk, change, conversation, extraction, memory,
 
 @conversation
 def records_from_elsewhere(path: Path) -> Talk:
-    talk = Talk(path, "Records made elsewhere: stored, known, refused; what was true when.").open()
+    talk = Talk(
+        path, "Records made elsewhere: stored, known, refused; what was true when."
+    ).open()
     ivy = talk.user("ivy")
     ivy.add(
         [
@@ -22,7 +24,11 @@ def records_from_elsewhere(path: Path) -> Talk:
     report = ivy.add_records(
         [
             {**fiat, "record_id": "fiat", "source_message_ids": ["i1"]},
-            {"text": "The user's car is a fiat", "subject": "user", "source_message_ids": ["i2"]},
+            {
+                "text": "The user's car is a fiat",
+                "subject": "user",
+                "source_message_ids": ["i2"],
+            },
             {
                 "text": "The user's car is a Saab.",
                 "subject": "user",
@@ -31,15 +37,29 @@ def records_from_elsewhere(path: Path) -> Talk:
                 "source_message_ids": ["i2"],
             },
             {"text": "It is red.", "source_message_ids": ["i2"], "refines": ["fiat"]},
-            {"text": "Yoga.", "facet": "schedule", "event_time": yoga, "message_ids": ["i3"]},
-            {"text": "Some time.", "facet": "schedule", "event_time": {}, "message_ids": ["i3"]},
+            {
+                "text": "Yoga.",
+                "facet": "schedule",
+                "event_time": yoga,
+                "message_ids": ["i3"],
+            },
+            {
+                "text": "Some time.",
+                "facet": "schedule",
+                "event_time": {},
+                "message_ids": ["i3"],
+            },
             {"text": "No source."},
             {"text": "Unknown source.", "source_message_ids": ["i9"]},
             {"text": " ", "source_message_ids": ["i1"]},
             {"text": "Odd field.", "colour": 1, "source_message_ids": ["i1"]},
             {"text": "Odd kind.", "kind": "rumour", "source_message_ids": ["i1"]},
             {"text": "Odd id.", "record_id": "a b", "source_message_ids": ["i1"]},
-            {"text": "Odd target.", "supersedes": ["ghost"], "source_message_ids": ["i1"]},
+            {
+                "text": "Odd target.",
+                "supersedes": ["ghost"],
+                "source_message_ids": ["i1"],
+            },
             {"text": "Over.", "valid_to": "2024-02-01", "source_message_ids": ["i1"]},
             {"text": "Odd time.", "said_at": "once", "source_message_ids": ["i1"]},
             "a text",
@@ -73,7 +93,12 @@ def remembered_and_forgotten(path: Path) -> Talk:
         Extraction=[
             extraction(
                 memory("The user's locker is 12.", "m1", attribute="locker"),
-                memory("The user's bench is 3 and locker 12.", "m1", "m2", attribute="bench"),
+                memory(
+                    "The user's bench is 3 and locker 12.",
+                    "m1",
+                    "m2",
+                    attribute="bench",
+                ),
             ),
             extraction(
                 memory("The user's locker is now 15.", attribute="locker"),
@@ -83,9 +108,14 @@ def remembered_and_forgotten(path: Path) -> Talk:
         ],
     ).open()
     ned = talk.user("ned")
-    ned.add([said("My locker is 12.", "n1"), said("My bench is 3.", "n2")], session_id="s")
+    ned.add(
+        [said("My locker is 12.", "n1"), said("My bench is 3.", "n2")], session_id="s"
+    )
     ned.flush()
-    ned.add([said("My locker has changed, it is now 15.", "n3", "2025-04-01")], session_id="t")
+    ned.add(
+        [said("My locker has changed, it is now 15.", "n3", "2025-04-01")],
+        session_id="t",
+    )
     ned.flush()
     ned.export_records(history=True)
     ned.forget(record=ned.search_records("locker is now 15", 1)[0].record_id)
@@ -119,7 +149,11 @@ def changes_upon_changes(path: Path) -> Talk:
             *(
                 extraction(
                     memory(f"The user's desk is in room {n}.", attribute="desk"),
-                    changes=[change("replaces", f"room {n - 1}", f"now in room {n}", f"room {n}")],
+                    changes=[
+                        change(
+                            "replaces", f"room {n - 1}", f"now in room {n}", f"room {n}"
+                        )
+                    ],
                 )
                 for n in (102, 103)
             ),
@@ -146,11 +180,15 @@ def index_and_repair(path: Path) -> Talk:
     talk = Talk(
         path,
         "Vectors in the index: searched, doctored, rebuilt, opened again, left.",
-        Extraction=[extraction(memory("The user's boat is called Elfe.", attribute="boat"))],
+        Extraction=[
+            extraction(memory("The user's boat is called Elfe.", attribute="boat"))
+        ],
     ).open(storage__index_batch=1)
     ole = talk.user("ole")
     texts = ["My boat is called Elfe.", "It lies in Kiel.", "I sail in June."]
-    messages = [said(text, f"o{n}", f"2025-03-0{n}T10:00") for n, text in enumerate(texts, 1)]
+    messages = [
+        said(text, f"o{n}", f"2025-03-0{n}T10:00") for n, text in enumerate(texts, 1)
+    ]
     ole.add(messages, session_id="s")
     ole.flush()
     ole.search_conversation("boat called", 2)

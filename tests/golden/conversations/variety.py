@@ -4,7 +4,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from langmem_graph.graphs import create_grounding_graph, create_recall_graph, create_write_graph
+from langmem_graph.graphs import (
+    create_grounding_graph,
+    create_recall_graph,
+    create_write_graph,
+)
 from tests.golden.conversations.goals import ASKED, FAMILY, PLAN, prove
 from tests.golden.conversations.grounding import ASKED as FERRY_ASKED
 from tests.golden.conversations.grounding import FERRY, good
@@ -32,25 +36,45 @@ def values_in_words(path: Path) -> Talk:
         Extraction=[extraction(*rows, *other)],
     ).open()
     uta = talk.user("uta")
-    messages = [said(text, f"w{n}", f"2024-01-0{n}") for n, text in enumerate(VALUES, 1)]
+    messages = [
+        said(text, f"w{n}", f"2024-01-0{n}") for n, text in enumerate(VALUES, 1)
+    ]
     uta.add(messages, session_id="s")
     uta.flush()
     uta.export_records()
-    for query in ("What happened on May 7, 2023?", "in June", "09.05.2023", "since 2023"):
+    for query in (
+        "What happened on May 7, 2023?",
+        "in June",
+        "09.05.2023",
+        "since 2023",
+    ):
         uta.search_conversation(query, 2, explain=True)
     return talk
 
 
 @conversation
 def times_in_words(path: Path) -> Talk:
-    talk = Talk(path, "Requests for a time, in many words, against one full day and a series.")
+    talk = Talk(
+        path, "Requests for a time, in many words, against one full day and a series."
+    )
     talk.open(time_zone="Europe/Lisbon")
     rui = talk.user("rui")
-    rui.add([said("Fair on May 14, gym monthly and on weekdays.", "r1")], session_id="s")
+    rui.add(
+        [said("Fair on May 14, gym monthly and on weekdays.", "r1")], session_id="s"
+    )
     plans = [
         ("Fair.", {"start": "2025-05-14", "granularity": "day"}),
-        ("Gym.", {"start": "2025-05-05T18:00", "recurrence": "FREQ=WEEKLY;BYDAY=MO,WE;COUNT=9"}),
-        ("Rent.", {"start": "2025-05-01T09:00", "recurrence": "FREQ=MONTHLY;UNTIL=20250901"}),
+        (
+            "Gym.",
+            {
+                "start": "2025-05-05T18:00",
+                "recurrence": "FREQ=WEEKLY;BYDAY=MO,WE;COUNT=9",
+            },
+        ),
+        (
+            "Rent.",
+            {"start": "2025-05-01T09:00", "recurrence": "FREQ=MONTHLY;UNTIL=20250901"},
+        ),
         ("Dance.", {"start": "2025-05-16T22:00", "end": "2025-05-17T02:00"}),
         ("Odd.", {"start": "2025-05-16T22:00", "recurrence": "FREQ=HOURLY"}),
         ("Odd end.", {"start": "2025-05-16T22:00", "end": "2025-05-15T02:00"}),
@@ -58,7 +82,12 @@ def times_in_words(path: Path) -> Talk:
         ("Later.", {"postponed": True}),
     ]
     rows = [
-        {"text": text, "facet": "schedule", "event_time": when, "source_message_ids": ["r1"]}
+        {
+            "text": text,
+            "facet": "schedule",
+            "event_time": when,
+            "source_message_ids": ["r1"],
+        }
         for text, when in plans
     ]
     rui.add_records(rows)
@@ -131,7 +160,10 @@ def arguments_of_all_types(path: Path) -> Talk:
         "deposit": {"type": "number", "multipleOf": 0.01},
         "share": {"type": "number", "description": "percent of the price"},
         "music": {"type": "boolean"},
-        "styles": {"type": "array", "items": {"type": "string", "enum": ["jazz", "tango"]}},
+        "styles": {
+            "type": "array",
+            "items": {"type": "string", "enum": ["jazz", "tango"]},
+        },
         "guest": {
             "anyOf": [
                 {
@@ -150,14 +182,19 @@ def arguments_of_all_types(path: Path) -> Talk:
         "paid": {"type": ["integer", "null"]},
     }
     tool = {"title": "party", "type": "object", "properties": properties}
-    tool |= {"required": ["day", "hours", "wrong"], "dependentRequired": {"day": ["place"]}}
+    tool |= {
+        "required": ["day", "hours", "wrong"],
+        "dependentRequired": {"day": ["place"]},
+    }
     talk = Talk(
         path,
         "Arguments of every JSON type, copied and derived, that fit their schema or do not.",
         ToolFill=fill,
     ).open()
     uli = talk.user("uli")
-    uli.add([said(text, key, "2025-04-01") for key, text in texts.items()], session_id="s")
+    uli.add(
+        [said(text, key, "2025-04-01") for key, text in texts.items()], session_id="s"
+    )
     for policy in ("flag", "ask"):
         uli.ground(tool, "Plan the party.", policy=policy, at="2025-04-02T10:00")
     return talk
@@ -179,7 +216,9 @@ def asynchronous_twins(path: Path) -> Talk:
     ).open(extraction__debounce_seconds=0.0)
     assert talk.memory is not None
     ana = talk.memory.user("ana")
-    messages = [said(t, k, f"2025-03-0{n}T10:00") for n, (k, t) in enumerate(FAMILY.items(), 1)]
+    messages = [
+        said(t, k, f"2025-03-0{n}T10:00") for n, (k, t) in enumerate(FAMILY.items(), 1)
+    ]
     config: Any = {"configurable": {"user_id": "ana", "thread_id": "t"}}
     turn = {"messages": [("user", ASKED)]}
     write = create_write_graph(talk.memory, force=False)
@@ -200,7 +239,10 @@ def asynchronous_twins(path: Path) -> Talk:
     run("write graph", lambda: write.ainvoke({"messages": [said("Hm.", "h1")]}, config))
     request: Any = {"request": FERRY_ASKED, "tools": [FERRY]}
     run("grounding graph", lambda: ground.ainvoke(request, config))
-    whistle = [said("I whistle.", "w9", "2025-03-20"), said("Fine.", "w10", role="assistant")]
+    whistle = [
+        said("I whistle.", "w9", "2025-03-20"),
+        said("Fine.", "w10", role="assistant"),
+    ]
     run("aadd", lambda: ana.aadd(whistle, session_id="later"))
     ana.flush_soon()
     run("adrain", lambda: ana.adrain(30))

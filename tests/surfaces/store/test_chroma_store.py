@@ -6,14 +6,22 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
+from langgraph.store.base import (
+    GetOp,
+    ListNamespacesOp,
+    MatchCondition,
+    PutOp,
+    SearchOp,
+)
 from langgraph.store.memory import InMemoryStore
 
 from langmem_graph.store.chroma_store import ChromaStore
 from tests.support.examples import examples
 from tests.support.store_items import NUTS, emptied, keys
 
-LABELS = st.sampled_from(["a", "A", "ab", "a%", "a_", "a*", "[a]", "é", "a b", "日", "a/b", "a-b"])
+LABELS = st.sampled_from(
+    ["a", "A", "ab", "a%", "a_", "a*", "[a]", "é", "a b", "日", "a/b", "a-b"]
+)
 NAMESPACES = st.lists(LABELS, min_size=1, max_size=3).map(tuple)
 KEYS = st.sampled_from(["k", "K", "k%", "", "ключ", "k.1"])
 NUMBERS = st.integers(-3, 3) | st.sampled_from([0.5, 2.5])
@@ -25,7 +33,9 @@ VALUES = st.fixed_dictionaries(
         "n": NUMBERS | st.none(),
         "s": WORDS | st.none(),
         "b": st.booleans(),
-        "deep": st.recursive(WORDS | NUMBERS, lambda one: st.lists(one, max_size=2), max_leaves=3),
+        "deep": st.recursive(
+            WORDS | NUMBERS, lambda one: st.lists(one, max_size=2), max_leaves=3
+        ),
     },
 )
 
@@ -93,9 +103,13 @@ def seen(op: Any, result: Any) -> Any:
     return result
 
 
-@settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(batches=st.lists(st.lists(OPS, min_size=1, max_size=8), min_size=1, max_size=6))
-def test_it_answers_as_sqlite_store_does(shared: ChromaStore, batches: list[list[Any]]) -> None:
+def test_it_answers_as_sqlite_store_does(
+    shared: ChromaStore, batches: list[list[Any]]
+) -> None:
     from langgraph.store.sqlite import SqliteStore
 
     ours = emptied(shared)
@@ -124,7 +138,9 @@ def test_nested_filters_are_those_of_the_in_memory_store(
     other = InMemoryStore()
     for one in (store, other):
         one.put(("n",), "k", {"tags": ["x", "y"], "who": {"name": "Ana", "age": 4}})
-    assert keys(store.search(("n",), filter=wanted)) == keys(other.search(("n",), filter=wanted))
+    assert keys(store.search(("n",), filter=wanted)) == keys(
+        other.search(("n",), filter=wanted)
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,7 +153,9 @@ def test_unknown_operators_are_refused_even_where_nothing_is(
         store.search(("nobody",), filter=wanted)
 
 
-def test_a_batch_reads_the_state_before_it_and_a_later_put_wins(store: ChromaStore) -> None:
+def test_a_batch_reads_the_state_before_it_and_a_later_put_wins(
+    store: ChromaStore,
+) -> None:
     store.put(("n",), "k", {"v": 0})
     put, search, got, *_ = store.batch(
         [
@@ -184,9 +202,14 @@ def test_pages_are_newest_first_and_do_not_overlap(store: ChromaStore) -> None:
     for n in range(7):
         store.put(("n",), str(n), {"even": n % 2 == 0})
     store.put(("n",), "0", {"even": True, "changed": 1})
-    pages = [keys(store.search(("n",), limit=3, offset=start)) for start in (0, 3, 6, 9)]
+    pages = [
+        keys(store.search(("n",), limit=3, offset=start)) for start in (0, 3, 6, 9)
+    ]
     assert pages == [["0", "6", "5"], ["4", "3", "2"], ["1"], []]
-    assert keys(store.search(("n",), filter={"even": True}, limit=2, offset=1)) == ["6", "4"]
+    assert keys(store.search(("n",), filter={"even": True}, limit=2, offset=1)) == [
+        "6",
+        "4",
+    ]
     assert len(store.search(("n",), limit=2**70)) == len(store.search(("n",), limit=7))
     assert store.search(("n",), offset=2**70) == []
     asked = {"query": "even", "limit": 3}

@@ -25,7 +25,9 @@ def commits_of(store: ChromaStore) -> list[bool]:
     """Grows with every transaction; whether each of them writes."""
     seen: list[bool] = []
     engine = store._folder.database._engine
-    event.listen(engine, "begin", lambda c: seen.append("writing" in c.get_execution_options()))
+    event.listen(
+        engine, "begin", lambda c: seen.append("writing" in c.get_execution_options())
+    )
     return seen
 
 
@@ -93,12 +95,16 @@ def test_what_waits_is_written_and_embedded_together(
 ) -> None:
     with ChromaStore(tmp_path, embeddings=troubled) as store:
         seen = commits_of(store)
-        errors = put_together(store, {str(n): {"text": f"note {n % 9}"} for n in range(20)})
+        errors = put_together(
+            store, {str(n): {"text": f"note {n % 9}"} for n in range(20)}
+        )
         assert (errors, troubled.calls, seen) == ({}, 1, [False, True])
         assert len(store.search(("n",), limit=99)) == vectors_in(tmp_path) == 20
 
 
-def test_one_that_fails_fails_alone(store: ChromaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_fails_fails_alone(
+    store: ChromaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write = items.write
 
     def full(connection: Any, puts: Iterable[Any], *made: Any, **by: Any) -> None:
@@ -109,7 +115,9 @@ def test_one_that_fails_fails_alone(store: ChromaStore, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(items, "write", full)
     errors = put_together(store, {key: {"text": key} for key in ("a", "bad", "b", "c")})
-    assert {key: str(error) for key, error in errors.items()} == {"bad": "too large for the disk"}
+    assert {key: str(error) for key, error in errors.items()} == {
+        "bad": "too large for the disk"
+    }
     assert sorted(keys(store.search(("n",), query="a b c bad"))) == ["a", "b", "c"]
 
 
@@ -133,7 +141,9 @@ def test_a_writer_that_is_interrupted_leaves_the_others_to_themselves(
 
 async def test_a_cancelled_caller_takes_nobody_along(store: ChromaStore) -> None:
     with Held(store):
-        tasks = [asyncio.create_task(store.aput(("n",), str(n), NUTS)) for n in range(30)]
+        tasks = [
+            asyncio.create_task(store.aput(("n",), str(n), NUTS)) for n in range(30)
+        ]
         await asyncio.to_thread(until, lambda: bool(store._writer._waiting))
         for task in tasks[::3]:
             task.cancel()
@@ -148,7 +158,9 @@ async def test_asynchronous_callers_share_transactions(store: ChromaStore) -> No
     await store.aput(("n",), "k", NUTS)
     seen = commits_of(store)
     with Held(store):
-        puts = [asyncio.create_task(store.aput(("n",), str(n), NUTS)) for n in range(200)]
+        puts = [
+            asyncio.create_task(store.aput(("n",), str(n), NUTS)) for n in range(200)
+        ]
         async with asyncio.timeout(30):  # reading does not wait for the writer
             gets = [await store.aget(("n",), "k") for _ in range(3)]
     await asyncio.gather(*puts)
@@ -189,7 +201,9 @@ def test_a_full_disk_after_the_commit_is_no_error_of_the_put(
         assert keys(store.search(("n",), query="nuts")) == ["k"]
 
 
-def test_vectors_of_two_sizes_cost_no_item(tmp_path: Path, troubled: TroubledEmbeddings) -> None:
+def test_vectors_of_two_sizes_cost_no_item(
+    tmp_path: Path, troubled: TroubledEmbeddings
+) -> None:
     with ChromaStore(tmp_path, embeddings=troubled) as store:
         store.put(("n",), "k", NUTS)
         troubled.answer = lambda vectors: [vector[:9] for vector in vectors]

@@ -38,7 +38,9 @@ def indexed(store: ChromaStore) -> int:
         return store._folder.index.count("items")
 
 
-def test_everything_is_there_after_reopening(reopen: Callable[..., ChromaStore]) -> None:
+def test_everything_is_there_after_reopening(
+    reopen: Callable[..., ChromaStore],
+) -> None:
     store = reopen()
     store.put(("n", "deep"), "k", NUTS)
     before = store.get(("n", "deep"), "k")
@@ -62,10 +64,15 @@ def test_nothing_is_due_of_a_deleted_item(
 
 @pytest.mark.parametrize("damage", ["delete", "scribble"])
 def test_chroma_is_filled_anew_from_the_ledger(
-    reopen: Callable[..., ChromaStore], tmp_path: Path, troubled: TroubledEmbeddings, damage: str
+    reopen: Callable[..., ChromaStore],
+    tmp_path: Path,
+    troubled: TroubledEmbeddings,
+    damage: str,
 ) -> None:
     store = reopen(embeddings=troubled)
-    store.batch([PutOp(("n",), str(n), {"text": f"note number {n}"}) for n in range(30)])
+    store.batch(
+        [PutOp(("n",), str(n), {"text": f"note number {n}"}) for n in range(30)]
+    )
     store.close()
     calls = troubled.calls
     for folder in (tmp_path / "store" / "items").glob("chroma-*"):
@@ -125,10 +132,14 @@ def test_all_that_is_due_is_embedded_batch_by_batch(
         assert vectors_in(tmp_path) == 5
 
 
-def test_one_bad_text_blocks_no_other(tmp_path: Path, troubled: TroubledEmbeddings) -> None:
+def test_one_bad_text_blocks_no_other(
+    tmp_path: Path, troubled: TroubledEmbeddings
+) -> None:
     troubled.poison = "poison"
     with ChromaStore(tmp_path, embeddings=troubled) as store:
-        store.batch([PutOp(("n",), t, {"text": t}) for t in ("apple", "poison", "pear")])
+        store.batch(
+            [PutOp(("n",), t, {"text": t}) for t in ("apple", "poison", "pear")]
+        )
         assert vectors_in(tmp_path) == 2
         assert keys(store.search(("n",), query="poison", limit=1)) == ["poison"]
         for n in range(6):

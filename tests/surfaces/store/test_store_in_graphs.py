@@ -60,8 +60,12 @@ def test_langmems_tools_run_on_it(store: ChromaStore) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its import uses what LangGraph deprecates
         langmem = pytest.importorskip("langmem", reason="langmem is not installed")
-    manage = langmem.create_manage_memory_tool(namespace=("memories", "{user}"), store=store)
-    look = langmem.create_search_memory_tool(namespace=("memories", "{user}"), store=store)
+    manage = langmem.create_manage_memory_tool(
+        namespace=("memories", "{user}"), store=store
+    )
+    look = langmem.create_search_memory_tool(
+        namespace=("memories", "{user}"), store=store
+    )
     ana, bo = ({"configurable": {"user": name}} for name in ("ana", "bo"))
     manage.invoke({"content": "Ana eats no nuts.", "action": "create"}, config=ana)
     (kept,) = store.search(("memories", "ana"))

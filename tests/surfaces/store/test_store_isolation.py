@@ -72,15 +72,20 @@ def test_a_large_namespace_does_not_hide_a_small_one(
 ) -> None:
     monkeypatch.setattr(items, "_SMALL", 10)
     narrow = Settings(
-        storage=StorageSettings(index_batch=1), ranking=RankingSettings(dense_candidates=5)
+        storage=StorageSettings(index_batch=1),
+        ranking=RankingSettings(dense_candidates=5),
     )
     with ChromaStore(tmp_path, embeddings="hash", settings=narrow) as store:
         crowd = [PutOp(("crowd",), str(n), {"t": f"red apple {n}"}) for n in range(60)]
-        store.batch([*crowd, *(PutOp(("few",), str(n), {"t": f"pear {n}"}) for n in range(12))])
+        store.batch(
+            [*crowd, *(PutOp(("few",), str(n), {"t": f"pear {n}"}) for n in range(12))]
+        )
         assert len(store.search(("few",), query="red apple", limit=5)) == 5
         assert keys(store.search(("few",), query="red apple", limit=5)) == keys(
             store.search(("few",), query="red apple", limit=12)[:5]
         )
         assert keys(store.search(("crowd",), query="red apple 31", limit=2))[0] == "31"
-        only = store.search(("crowd",), query="red apple", filter={"t": {"$eq": "red apple 7"}})
+        only = store.search(
+            ("crowd",), query="red apple", filter={"t": {"$eq": "red apple 7"}}
+        )
         assert keys(only) == ["7"]

@@ -33,9 +33,7 @@ def test_one_directory_in_one_process_is_shared(tmp_path: Path) -> None:
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
-    other = (
-        f"from langmem_graph import ChromaStore; ChromaStore({str(tmp_path)!r}, embeddings='hash')"
-    )
+    other = f"from langmem_graph import ChromaStore; ChromaStore({str(tmp_path)!r}, embeddings='hash')"
     with ChromaStore(tmp_path, embeddings="hash"):
         done = subprocess.run(
             [sys.executable, "-c", other], capture_output=True, text=True, check=False
@@ -45,7 +43,9 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
 
 def test_eight_threads(tmp_path: Path) -> None:
     with ChromaStore(
-        tmp_path, embeddings="hash", settings=Settings(storage=StorageSettings(index_batch=16))
+        tmp_path,
+        embeddings="hash",
+        settings=Settings(storage=StorageSettings(index_batch=16)),
     ) as store:
 
         def work(n: int) -> None:
@@ -53,7 +53,9 @@ def test_eight_threads(tmp_path: Path) -> None:
             for k in range(12):
                 store.put(own, str(k), {"text": f"thread {n} wrote {k}"})
                 store.put(("thread", "all"), "k", {"text": f"{n} {k}"})
-                assert {one.namespace for one in store.search(own, query=f"wrote {k}")} == {own}
+                assert {
+                    one.namespace for one in store.search(own, query=f"wrote {k}")
+                } == {own}
             store.delete(own, "0")
 
         with ThreadPoolExecutor(8) as pool:

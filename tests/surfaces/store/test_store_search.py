@@ -36,12 +36,20 @@ def test_every_ranking_finds_the_right_one(tmp_path: Path, ranking: Any) -> None
 
 def test_indexed_paths(tmp_path: Path) -> None:
     index: Any = {"fields": ["title"]}
-    value = {"title": "Weather", "body": "kangaroo", "parts": [{"t": "wombat"}, {"t": "emu"}]}
+    value = {
+        "title": "Weather",
+        "body": "kangaroo",
+        "parts": [{"t": "wombat"}, {"t": "emu"}],
+    }
     with ChromaStore(tmp_path, embeddings="hash", index=index) as store:
         store.put(("n",), "default", value)
         store.put(("n",), "body", value, index=["body"])
         store.put(("n",), "parts", value, index=["parts[*].t", "missing"])
-        for query, best in (("weather", "default"), ("kangaroo", "body"), ("emu", "parts")):
+        for query, best in (
+            ("weather", "default"),
+            ("kangaroo", "body"),
+            ("emu", "parts"),
+        ):
             assert keys(store.search(("n",), query=query, limit=1)) == [best]
         store.put(("n",), "body", value, index=["title"])
         assert store.search(("n",), query="kangaroo", limit=1)[0].score < 0.5
@@ -60,7 +68,9 @@ def test_a_changed_item_is_found_by_its_new_words_alone(tmp_path: Path) -> None:
 def test_an_unchanged_text_is_not_embedded_again(
     tmp_path: Path, troubled: TroubledEmbeddings
 ) -> None:
-    with ChromaStore(tmp_path, embeddings=troubled, index={"fields": ["text"]}) as store:
+    with ChromaStore(
+        tmp_path, embeddings=troubled, index={"fields": ["text"]}
+    ) as store:
         store.put(("n",), "k", NUTS | {"seen": 1})
         calls = troubled.calls
         store.put(("n",), "k", NUTS | {"seen": 2})
@@ -83,7 +93,9 @@ def test_embed_of_the_index_configuration(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="synchronous"):
         ChromaStore(tmp_path / "2", index={"dims": 2, "embed": later})
     with pytest.raises(InvalidInputError, match="once"):
-        ChromaStore(tmp_path / "2", embeddings="hash", index={"dims": 2, "embed": embed})
+        ChromaStore(
+            tmp_path / "2", embeddings="hash", index={"dims": 2, "embed": embed}
+        )
     with pytest.raises(InvalidInputError, match="paths"):
         ChromaStore(tmp_path / "2", embeddings="hash", index={"fields": "text"})  # type: ignore[typeddict-item]
 

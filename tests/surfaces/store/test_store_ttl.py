@@ -33,14 +33,19 @@ def rows(store: ChromaStore, statement: str) -> list[tuple[object, ...]]:
 
 def ends(store: ChromaStore) -> dict[str, timedelta]:
     """How long the items have still to live."""
-    found = rows(store, "SELECT key, expires_at FROM items WHERE expires_at IS NOT NULL")
+    found = rows(
+        store, "SELECT key, expires_at FROM items WHERE expires_at IS NOT NULL"
+    )
     now = datetime.now(UTC).replace(tzinfo=None)
     return {str(key): datetime.fromisoformat(str(end)) - now for key, end in found}
 
 
 def expire(store: ChromaStore) -> None:
     """Let all times to live have passed."""
-    rows(store, "UPDATE items SET expires_at = '2020-01-01 00:00:00.000000' WHERE ttl IS NOT NULL")
+    rows(
+        store,
+        "UPDATE items SET expires_at = '2020-01-01 00:00:00.000000' WHERE ttl IS NOT NULL",
+    )
 
 
 def nearly(minutes: float) -> object:
@@ -71,7 +76,10 @@ def test_an_expired_item_leaves_everything(lasting: ChromaStore) -> None:
     counts = [rows(lasting, f"SELECT count(*) FROM {table}") for table in tables]
     assert counts == [[(1,)]] * 4
     assert lasting._folder.index.count("items") == 1
-    assert rows(lasting, "SELECT rowid FROM text_words WHERE text_words MATCH 'xylophone'") == []
+    assert (
+        rows(lasting, "SELECT rowid FROM text_words WHERE text_words MATCH 'xylophone'")
+        == []
+    )
     assert keys(lasting.search(("n",), query="xylophone")) == ["kept"]
 
 
