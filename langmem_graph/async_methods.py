@@ -55,7 +55,23 @@ def twin(
     return inside
 
 
-class Closing(NotCopied, ABC):
+class Uninterrupted:
+    """Base of the public classes: keeps interrupts out of the methods with a `twin`.
+
+    The work goes on in another thread to its end, so that it leaves no transaction,
+    lock or file open; only the wait for it is interrupted.
+    """
+
+    def __init_subclass__(cls) -> None:
+        """Wrap each of these methods of a subclass."""
+        super().__init_subclass__()
+        for made in list(vars(cls).values()):
+            if inspect.iscoroutinefunction(made) and hasattr(made, "__wrapped__"):
+                method = made.__wrapped__
+                setattr(cls, method.__name__, uninterrupted(method))
+
+
+class Closing(Uninterrupted, NotCopied, ABC):
     """Base of `Memory` and `ChromaStore`: closed at the end of a `with` or `async with`
     block.
     """
@@ -95,17 +111,11 @@ def no_attribute(owner: object, name: str, of_user: type) -> AttributeError:
     return AttributeError(text, name=name, obj=owner)
 
 
-class UserMethods:
+class UserMethods(Uninterrupted):
     """Base of `UserMemory`: what its methods work with and check."""
 
     _left_out: tuple[str, ...] = ()
     """What was said so far of shared rooms that might not be read, each once."""
-
-    def __init_subclass__(cls) -> None:
-        """Keep interrupts out of the methods that have a `twin`."""
-        for made in list(vars(cls).values()):
-            if inspect.iscoroutinefunction(made) and hasattr(made, "__wrapped__"):
-                setattr(cls, made.__wrapped__.__name__, uninterrupted(made.__wrapped__))
 
     def __init__(
         self,

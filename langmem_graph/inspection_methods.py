@@ -26,7 +26,7 @@ from langmem_graph.retrieval.schedule_lookup import MOST_OCCURRENCES, agenda
 from langmem_graph.rooms import shared_name
 from langmem_graph.schemas import Message, Record
 from langmem_graph.storage import deletion, inspection_queries, record_queries, rounds
-from langmem_graph.threads import in_thread_of
+from langmem_graph.threads import in_thread_of, uninterrupted
 
 _log = logging.getLogger(__name__)
 LARGEST_PAGE = 1_000
@@ -109,6 +109,7 @@ class InspectionMethods(UserMethods):
 
     arecords = twin(records)
 
+    @uninterrupted
     def records_of(
         self, form: type[Form], *, where: Where | None = None
     ) -> list[TypedRecord[Form]]:

@@ -16,7 +16,8 @@ from langmem_graph.reports import ExpiryReport, Usage, UserSummary
 from langmem_graph.rooms import Authorize, RoomAccess, room_names
 from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import call_log, expiry, inspection_queries
-from langmem_graph.storage.memory_services import Services, is_database, open_rooms
+from langmem_graph.storage.location import is_database, read_location
+from langmem_graph.storage.memory_services import Services, open_rooms
 from langmem_graph.tracing import observe_due
 from langmem_graph.user_memory import Id, UserMemory
 
@@ -100,12 +101,12 @@ class Memory(Closing):
         check_reading(reading)
         self.settings = settings or Settings()
         self.has_model = model is not None
-        given: Any = path
-        self.path = None if is_database(path) else Path(given).expanduser()
+        location = read_location(path)
+        self.path: Path | None = None if is_database(location) else location
         self._access = RoomAccess(authorize, self.settings.authorize_seconds)
         embedder = load_embedder(embeddings)
         embedder.seconds = self.settings.embed_seconds
-        rooms = open_rooms(path, self.settings, chroma, read_only)
+        rooms = open_rooms(location, self.settings, chroma, read_only)
         self._services = Services(
             rooms, embedder, self.settings, read_only, redact, reading
         )

@@ -15,6 +15,7 @@ import typer
 from langmem_graph.errors import InvalidInputError, MemoryLockedError, StorageError
 from langmem_graph.memory import Memory
 from langmem_graph.rooms import room_names, shared_key, shared_name
+from langmem_graph.storage.location import read_location
 
 UserOption = Annotated[
     str, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
@@ -95,9 +96,11 @@ def opened(
     Shared rooms are open to whoever runs the command, who can read all files anyway.
     """
     options: dict[str, Any] = {"read_only": read_only, "authorize": lambda *_: True}
-    if read_only and "://" not in directory and not Path(directory).is_dir():
+    location = read_location(directory)
+    is_missing = isinstance(location, Path) and not location.is_dir()
+    if read_only and is_missing:
         raise StorageError(
-            f"There is no memory at {directory}. Name its directory with --memory (or "
+            f"There is no memory at {location}. Name its directory with --memory (or "
             "--dir, -m, "
             "$LANGMEM_GRAPH_DIR); `langmem-graph import` and `chat` make a new one."
         )

@@ -12,6 +12,7 @@ from uuid import uuid4
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
+    ChatMessage,
     HumanMessage,
     ToolMessage,
     convert_to_messages,
@@ -19,7 +20,7 @@ from langchain_core.messages import (
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.ids_and_times import is_unique
-from langmem_graph.messages import UNNAMED, text_of
+from langmem_graph.messages import ROLES, UNNAMED, text_of
 from langmem_graph.retrieval.quoted_context import NOTED, OPENING
 
 MARK = {"langmem_graph": "recalled"}
@@ -79,7 +80,8 @@ def worth_keeping(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """The messages to store: what was said, without calls of memory's own tools; each
     with an id.
 
-    A tool's answer is kept without the note that the middleware added to it.
+    A tool's answer is kept without the note that the middleware added to it, an agent's
+    message without the agent's name: memory takes a named speaker for a person.
     """
     answers = {
         m.tool_call_id
@@ -87,7 +89,7 @@ def worth_keeping(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         if isinstance(m, ToolMessage) and not was_said(m)
     }
     kept = [
-        _without_note(m)
+        _without_agent(_without_note(m))
         for m in messages
         if was_said(m) and not _calls_memory(m, answers)
     ]
@@ -103,6 +105,16 @@ def _without_note(message: BaseMessage) -> BaseMessage:
     if not separator or not all(line.startswith("- ") for line in note.split("\n")):
         return message
     return message.model_copy(update={"content": answer})
+
+
+def _without_agent(message: BaseMessage) -> BaseMessage:
+    if isinstance(message, AIMessage):
+        return message.model_copy(update={"name": None})
+    if isinstance(message, ChatMessage):
+        role = ROLES.get(message.role, "assistant")
+        if role == "assistant":
+            return AIMessage(message.content, id=message.id)
+    return message
 
 
 def _calls_memory(message: BaseMessage, answers: set[str]) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langmem_graph.grounding.evidence_sources import Evidence, current_sources
+from langmem_graph.grounding.schema_check import errors, problem
 from langmem_graph.grounding.state import (
     SENT,
     Dependencies,
@@ -17,9 +18,7 @@ from langmem_graph.grounding.state import (
 )
 from langmem_graph.grounding.tool_schema import (
     Slot,
-    errors,
     object_in,
-    problem,
     read_arguments,
     slot_name,
     slots_of,

@@ -2,20 +2,14 @@
 types.
 
 `slots_of` lists the arguments that are to be filled, `leaves` the values that a model
-proposes, `problem` what is wrong with one.
+proposes.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from fractions import Fraction
 from typing import Any
-
-from jsonschema import Draft202012Validator, FormatChecker
-from jsonschema.exceptions import ValidationError
-from jsonschema.validators import extend
 
 from langmem_graph.llm.tool_specs import ToolSpec
 
@@ -290,33 +284,3 @@ def converted(value: Any, slot: Slot) -> Any:
         is_number = isinstance(value, int | float) and value not in (True, False)
         return str(value) if is_number else value
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-_formats = FormatChecker()
-
-
-@_formats.checks("date-time", ValueError)
-def _is_time(value: object) -> bool:
-    return not isinstance(value, str) or bool(datetime.fromisoformat(value))
-
-
-def problem(value: Any, schema: Any) -> str | None:
-    """Why a value does not fit a schema, its formats included; None when it fits."""
-    error = next(errors(value, schema), None)
-    return None if error is None else str(error.message)[:200]
-
-
-def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
-    """All errors of a value under a schema."""
-    yield from _Validator(schema, format_checker=_formats).iter_errors(value)
-
-
-def _in_steps(
-    checker: Any, step: float, value: object, _: object
-) -> Iterator[ValidationError]:
-    """`multipleOf` in exact arithmetic: in binary, 19.99 is not a multiple of 0.01."""
-    if checker.is_type(value, "number") and Fraction(str(value)) % Fraction(str(step)):
-        yield ValidationError(f"{value!r} is not a multiple of {step}")
-
-
-_Validator: Any = extend(Draft202012Validator, {"multipleOf": _in_steps})  # type: ignore[no-untyped-call]

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from itertools import pairwise
 from typing import Any
 
 from langmem_graph.grounding.derivations import (
@@ -19,6 +20,7 @@ from langmem_graph.grounding.derivations import (
     text_derivation,
 )
 from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence
+from langmem_graph.grounding.schema_check import problem
 from langmem_graph.grounding.state import (
     Dependencies,
     FilledValue,
@@ -31,7 +33,6 @@ from langmem_graph.grounding.tool_schema import (
     converted,
     in_words,
     leaves,
-    problem,
     read_arguments,
 )
 from langmem_graph.llm.answer_schemas import ToolFill
@@ -49,8 +50,9 @@ _SAYS_BOOLEAN = {
     "off": False,
 }
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
-_SPLIT = r"(?:(?<!\d)[\s_'’-]{0,2}|[\s_'’-]{0,2}(?!\d))"
-"""What may stand between two letters of a choice's name, but not between two digits."""
+_SPLIT = r"[\s_'’-]{0,2}"
+"""What may stand between two signs of a choice's name, but not between two digits."""
+_NEVER = r"(?!)"
 _OWN_CHOICE = "is the model's own choice: the quoted words do not say {!r}"
 
 
@@ -284,7 +286,11 @@ def _names(name: str, quotes: Sequence[Quoted]) -> bool:
     points".
     """
     signs = re.sub(r"(?<=\w)[\s_'’-]+(?=\w)", "", name.strip())
-    parts = [f"{re.escape(sign)}{_SPLIT}" for sign in signs[:-1]]
+    parts = list[str]()
+    for sign, following in pairwise(signs):
+        are_digits = sign.isdecimal() and following.isdecimal()
+        # Decided for each pair: an alternative in the pattern takes exponential time.
+        parts += [re.escape(sign), _NEVER if are_digits else _SPLIT]
     plural = "s?" if len(signs) >= _SHORTEST else ""
     pattern = re.compile(
         "".join([*parts, re.escape(signs[-1:]), plural]), re.IGNORECASE

@@ -250,6 +250,9 @@ def _most_characters(error: ValidationError) -> int | None:
     return most
 
 
+_SIGNS_OF_NUMBERS = "0123456789.,:/-"
+
+
 def cut(text: str, most: int) -> str:
     """The beginning of a text, without a word or number that would end in its
     middle.
@@ -258,7 +261,9 @@ def cut(text: str, most: int) -> str:
     if not after or after.isspace() or not kept or kept[-1].isspace():
         return kept.rstrip()
     by_word = re.sub(r"\s\S{0,60}$", "", kept).rstrip()
-    return (re.sub(r"[\d.,:/-]+$", "", kept) if by_word == kept else by_word) or kept
+    if by_word == kept:
+        by_word = kept.rstrip(_SIGNS_OF_NUMBERS)
+    return by_word or kept
 
 
 def _decoded(value: Any) -> Any:

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
-from itertools import islice
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -16,7 +15,13 @@ from langmem_graph.errors import InvalidInputError
 
 # of a schema, its references replaced; a few lines can expand to millions
 MOST_PARTS = 20_000
+CHARACTERS_A_PART = 100  # a longer text counts as several parts
+DEEPEST = 64  # levels of a schema
 _DEFINED = ("$defs", "definitions")
+_RESOLVED_LATE = ("$dynamicRef", "$recursiveRef")
+"""References that a validator resolves while it checks a value, by fetching them."""
+_NO_FORMATS = FormatChecker(formats=())
+"""Patterns run in RE2, so Python's `re` need not be able to compile them."""
 _INVALID = (
     SchemaError,
     LookupError,
@@ -109,13 +114,10 @@ def _resolved(parameters: Any, name: str) -> dict[str, Any]:
     """The valid schema of an object, with every reference replaced."""
     try:
         given = dict(parameters)
-        if next(islice(_parts(given, given), MOST_PARTS, None), None):
-            raise ValueError(
-                f"with its references it has more than {MOST_PARTS:,} parts"
-            )
+        _check_parts(given)
         schema = dereference_refs(given)
         schema = {key: part for key, part in schema.items() if key not in _DEFINED}
-        Draft202012Validator.check_schema(schema)
+        Draft202012Validator.check_schema(schema, format_checker=_NO_FORMATS)
     except _INVALID as error:
         why = getattr(error, "message", str(error))
         raise InvalidInputError(
@@ -126,15 +128,33 @@ def _resolved(parameters: Any, name: str) -> dict[str, Any]:
     return {"type": "object", "properties": {}, **schema}
 
 
-def _parts(
-    part: Any, root: Any, within: frozenset[str] = frozenset()
-) -> Iterator[bool]:
-    """One item for each part of a schema, following references except circular ones."""
-    yield True
+def _check_parts(schema: Mapping[str, Any]) -> None:
+    """Raise ValueError for a schema that is too large, too deep, or refers to what only
+    a validator would look up.
+    """
+    size = 0
+    for part in _sizes(schema, schema):
+        size += part
+        if size > MOST_PARTS:
+            raise ValueError(
+                f"with its references it has more than {MOST_PARTS:,} parts"
+            )
+
+
+def _sizes(
+    part: Any, root: Any, within: frozenset[str] = frozenset(), depth: int = 0
+) -> Iterator[int]:
+    """The size of each part of a schema, following references except circular ones."""
+    if depth > DEEPEST:
+        raise ValueError(f"with its references it has more than {DEEPEST} levels")
+    yield 1 + len(part) // CHARACTERS_A_PART if isinstance(part, str) else 1
     if isinstance(part, Mapping):
+        for word in _RESOLVED_LATE:
+            if isinstance(part.get(word), str):
+                raise ValueError(f"{word} is not supported; use $ref with '#/$defs/…'")
         ref = part.get("$ref")
         if isinstance(ref, str) and ref not in within:
-            yield from _parts(_target(root, ref), root, within | {ref})
+            yield from _sizes(_target(root, ref), root, within | {ref}, depth + 1)
         inside = [
             one
             for name, one in part.items()
@@ -143,7 +163,7 @@ def _parts(
     else:
         inside = part if isinstance(part, list) else []
     for one in inside:
-        yield from _parts(one, root, within)
+        yield from _sizes(one, root, within, depth + 1)
 
 
 def _target(root: Any, ref: str) -> Any:

@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -30,6 +29,7 @@ from langmem_graph.reports import CallNote
 from langmem_graph.rooms import described, nothing_in, shared_name
 from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import call_log, pending_messages
+from langmem_graph.storage.location import is_database
 from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.outbox_worker import Drained, DueWork
 from langmem_graph.storage.user_room import Room
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-POSTGRES = ("postgresql://", "postgres://")
 # between two attempts to remove deleted words from a log that is in use
 RETRY_SECONDS = 2.0
 
@@ -359,23 +358,17 @@ def own_room(rooms: Sequence[Room], user_id: str) -> Room | None:
     return next((room for room in rooms if room.user_id == user_id), None)
 
 
-def is_database(path: object) -> bool:
-    """Whether it is a PostgreSQL URL or an application's pool of connections, not a
-    directory.
-    """
-    return hasattr(path, "getconn") or str(path).startswith(POSTGRES)
-
-
 def open_rooms(
-    path: Any, settings: Settings, chroma: Any, read_only: bool
+    location: Any, settings: Settings, chroma: Any, read_only: bool
 ) -> "MemoryDirectory | PostgresRooms":
-    """Open a directory, or a database; the arguments are those of `Memory`."""
-    if not is_database(path):
-        where = Path(path).expanduser()
-        return MemoryDirectory.open(where, settings, chroma=chroma, read_only=read_only)
+    """Open a directory or a database, as `read_location` gives it."""
+    if not is_database(location):
+        return MemoryDirectory.open(
+            location, settings, chroma=chroma, read_only=read_only
+        )
     try:
         from langmem_graph.storage.postgres_rooms import PostgresRooms as Opened
     except ImportError as error:
         text = "PostgreSQL needs an extra: pip install 'langmem-graph[postgres]'."
         raise InvalidInputError(text) from error
-    return Opened(path, settings, chroma, read_only=read_only)
+    return Opened(location, settings, chroma, read_only=read_only)

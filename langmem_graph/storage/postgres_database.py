@@ -37,6 +37,7 @@ from langmem_graph.filters import Filter
 from langmem_graph.ids_and_times import folder_name
 from langmem_graph.settings import StorageSettings
 from langmem_graph.storage import postgres_vacuum
+from langmem_graph.storage.location import is_database, read_location
 from langmem_graph.storage.postgres_connection import (
     LOST_HOST,
     STATEMENT_SECONDS,
@@ -183,7 +184,8 @@ def connect(database: Any, settings: StorageSettings) -> Engine:
         cast("RoomDialect", engine.dialect).own_pool = database
         return engine
     try:
-        url = make_url(database.replace("postgres://", "postgresql://", 1))
+        location = read_location(database)
+        url = make_url(location if is_database(location) else "")
     except (ArgumentError, ValueError):
         raise InvalidInputError(
             "The database's URL must be postgresql://USER@HOST/NAME."

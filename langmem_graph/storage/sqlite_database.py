@@ -10,10 +10,11 @@ import sqlite3
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from time import monotonic, sleep
 from typing import Any, Self, TypeVar, cast
 
@@ -96,6 +97,7 @@ class Database:
                     "up to date, and nothing is lost."
                 )
             return
+        self._make_file()
         with closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
         with self.write_transaction() as connection:
@@ -105,6 +107,25 @@ class Database:
             ):
                 _make_tables(connection, tuple(self._migrations))
             tables_and_migrations.migrate(connection, self._migrations)
+
+    def _make_file(self) -> None:
+        """Make a new file at once with its first page.
+
+        So a file of 0 bytes is never a new one, but what a power cut has left.
+        """
+        if not self.file.exists():
+            with NamedTemporaryFile(dir=self.file.parent, prefix="new-") as new:
+                new.write(_first_page())
+                new.flush()
+                os.fsync(new.fileno())
+                with suppress(FileExistsError):  # made by another process meanwhile
+                    os.link(new.name, self.file)
+        if self.file.stat().st_size == 0:
+            raise StorageError(
+                f"The ledger {self.file} has 0 bytes: what it held is lost, perhaps by "
+                "a power cut. Nothing was changed. Put a copy of it there, or erase "
+                "this memory to begin anew."
+            )
 
     def _connect(self) -> sqlite3.Connection:
         if self._closed:
@@ -260,6 +281,14 @@ def _template() -> Engine:
     template = create_engine("sqlite://")
     template.connect().close()  # only then does the dialect know SQLite's version
     return template
+
+
+@cache
+def _first_page() -> bytes:
+    """A SQLite file without tables."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript("CREATE TABLE t (x); DROP TABLE t; VACUUM")
+        return connection.serialize()
 
 
 def _make_tables(connection: Connection, steps: tables_and_migrations.Steps) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -36,8 +35,8 @@ from langmem_graph.errors import (
 from langmem_graph.retrieval.ranking import Vector
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.settings import Settings
+from langmem_graph.storage.location import is_database, read_location
 from langmem_graph.storage.memory_directory import MemoryDirectory
-from langmem_graph.storage.memory_services import is_database
 from langmem_graph.store import item_tables, items
 from langmem_graph.store.item_tables import TEXT_WORDS
 from langmem_graph.store.items import Reading, Search
@@ -123,7 +122,8 @@ class ChromaStore(Closing, BaseStore):
         ttl: TTLConfig | None = None,
         settings: Settings | None = None,
     ) -> None:
-        if is_database(path):  # which would be taken for the name of a directory
+        location = read_location(path)
+        if is_database(location):
             text = (
                 "ChromaStore needs a directory; in a database use LangGraph's "
                 "AsyncPostgresStore."
@@ -142,7 +142,7 @@ class ChromaStore(Closing, BaseStore):
         self._swept.set_result(None)
         self._closed = False
         self._directory = MemoryDirectory.open(
-            Path(path).expanduser(), self._settings, chroma=chroma, read_only=False
+            location, self._settings, chroma=chroma, read_only=False
         )
         try:
             self._folder = SharedFolder.enter(self._directory, self._settings)

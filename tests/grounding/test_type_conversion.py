@@ -10,11 +10,11 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
 from langmem_graph.grounding.derivations import Quoted
+from langmem_graph.grounding.schema_check import problem
 from langmem_graph.grounding.tool_schema import (
     Slot,
     converted,
     leaves,
-    problem,
     read_arguments,
     slot_name,
     slot_path,

@@ -1,0 +1,118 @@
+"""Whether a value fits a JSON schema, which may be a third party's.
+
+No reference is followed out of the schema, and its patterns run in RE2, which takes
+time linear in the text; a pattern that RE2 cannot run counts as no pattern.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import re2
+from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+from referencing import Registry
+
+_formats = FormatChecker()
+_NOWHERE: Registry[Any] = Registry()
+"""Knows no schema and retrieves none."""
+
+
+def problem(value: Any, schema: Any) -> str | None:
+    """Why a value does not fit a schema, its formats included; None when it fits."""
+    error = next(errors(value, schema), None)
+    return None if error is None else str(error.message)[:200]
+
+
+def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
+    """All errors of a value under a schema."""
+    check = _Validator(schema, format_checker=_formats, registry=_NOWHERE)
+    yield from check.iter_errors(value)
+
+
+@_formats.checks("date-time", ValueError)
+def _is_time(value: object) -> bool:
+    return not isinstance(value, str) or bool(datetime.fromisoformat(value))
+
+
+def _in_steps(
+    checker: Any, step: float, value: object, _: object
+) -> Iterator[ValidationError]:
+    """`multipleOf` in exact arithmetic: in binary, 19.99 is not a multiple of 0.01."""
+    if checker.is_type(value, "number") and Fraction(str(value)) % Fraction(str(step)):
+        yield ValidationError(f"{value!r} is not a multiple of {step}")
+
+
+@lru_cache(maxsize=1_000)
+def _compiled(pattern: str) -> Any:
+    """The pattern in RE2; None where RE2 cannot run it."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeError):
+        return None
+
+
+def _occurs(pattern: str, text: str) -> bool | None:
+    """Whether the pattern occurs in a text; None where RE2 cannot run it."""
+    compiled = _compiled(pattern)
+    return None if compiled is None else compiled.search(text) is not None
+
+
+def _has_pattern(
+    _: object, pattern: str, value: object, __: object
+) -> Iterator[ValidationError]:
+    """`pattern`."""
+    if isinstance(value, str) and _occurs(pattern, value) is False:
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def _named_by_pattern(
+    checker: Any, patterns: Mapping[str, Any], value: object, _: object
+) -> Iterator[ValidationError]:
+    """`patternProperties`."""
+    if not isinstance(value, dict):
+        return
+    for pattern, part in patterns.items():
+        for name, inside in value.items():
+            if _occurs(pattern, name):
+                yield from checker.descend(inside, part, path=name)
+
+
+def _additional(
+    checker: Any, part: Any, value: object, schema: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    """`additionalProperties`: a pattern that cannot be run may have any name."""
+    if not isinstance(value, dict):
+        return
+    properties = schema.get("properties", ())
+    patterns = schema.get("patternProperties", ())
+    for name, inside in value.items():
+        if name in properties:
+            continue
+        if any(_occurs(pattern, name) is not False for pattern in patterns):
+            continue
+        if part is False:
+            yield ValidationError(f"{name!r} is not among the properties")
+        else:
+            yield from checker.descend(inside, part, path=name)
+
+
+def _unchecked(*_: object) -> Iterator[ValidationError]:
+    """`unevaluatedProperties` and the like: jsonschema runs their patterns in `re`."""
+    yield from ()
+
+
+_CHECKS = {
+    "multipleOf": _in_steps,
+    "pattern": _has_pattern,
+    "patternProperties": _named_by_pattern,
+    "additionalProperties": _additional,
+    "unevaluatedProperties": _unchecked,
+    "unevaluatedItems": _unchecked,
+}
+_Validator: Any = extend(Draft202012Validator, _CHECKS)  # type: ignore[no-untyped-call]

@@ -1,0 +1,123 @@
+"""Schemas of third parties: nothing is fetched, nothing freezes, size is bounded."""
+
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.grounding.schema_check import problem
+from langmem_graph.llm.tool_specs import DEEPEST, MOST_PARTS, tool_spec
+
+SLOW = r"^([a-zA-Z0-9]+[._-]?)+@example\.com$"
+
+
+def tool_with(part: Any) -> dict[str, Any]:
+    return {"title": "act", "type": "object", "properties": {"x": part}}
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What anybody opens by URL while the test runs."""
+    opened = list[Any]()
+    monkeypatch.setattr(
+        urllib.request, "urlopen", lambda *args, **_: opened.append(args)
+    )
+    return opened
+
+
+@pytest.mark.parametrize("word", ["$ref", "$dynamicRef", "$recursiveRef"])
+@pytest.mark.parametrize(
+    "place", ["http://127.0.0.1:9/x.json", "file", "//host/x", "#"]
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_no_reference_out_of_a_schema_is_followed(
+    word: str, place: str, inside: bool, fetched: list[Any], tmp_path: Path
+) -> None:
+    (tmp_path / "x.json").write_text('{"const": "secret"}')
+    target = (tmp_path / "x.json").as_uri() if place == "file" else place
+    part: Any = {word: target}
+    if inside:
+        part = {"type": "array", "items": {"anyOf": [{"type": "null"}, part]}}
+    try:
+        tool_spec(tool_with(part))
+    except InvalidInputError as error:
+        assert "secret" not in str(error)
+    else:  # a reference to the schema itself
+        assert (word, place) == ("$ref", "#")
+    assert fetched == []
+
+
+@pytest.mark.parametrize("word", ["$ref", "$dynamicRef"])
+def test_the_check_of_a_value_fetches_nothing_by_itself(
+    word: str, fetched: list[Any]
+) -> None:
+    with pytest.raises(Exception, match="127"):
+        problem("x", {word: "http://127.0.0.1:9/x.json"})
+    assert fetched == []
+
+
+def test_a_pattern_that_makes_re_slow_is_run_in_linear_time() -> None:
+    start = time.monotonic()
+    assert problem("a" * 5_000 + "!", {"pattern": SLOW}) is not None
+    assert problem("a" * 5_000 + "@example.com", {"pattern": SLOW}) is None
+    names = {"patternProperties": {SLOW: {"type": "integer"}}}
+    assert problem({"a" * 5_000 + "!": "x"}, names) is None
+    assert problem({"a@example.com": "x"}, names) is not None
+    closed = {**names, "additionalProperties": False}
+    assert problem({"a" * 5_000 + "!": 1}, closed) is not None
+    assert problem({"a@example.com": 1}, closed) is None
+    typed = {**names, "additionalProperties": {"type": "string"}}
+    assert problem({"a" * 5_000 + "!": 1}, typed) is not None
+    unevaluated = {**names, "unevaluatedProperties": False}
+    assert problem({"a" * 5_000 + "!": 1}, unevaluated) is None
+    # `re` takes longer than the age of the universe for any of these
+    assert time.monotonic() - start < 60
+
+
+@pytest.mark.parametrize("pattern", [r"(?=a)b", r"(a)\1", r"a{2000}", "(", r"\ud800"])
+def test_a_pattern_that_cannot_be_run_counts_as_none(pattern: str) -> None:
+    spec = tool_spec(tool_with({"type": "string", "pattern": pattern}))
+    assert problem("anything", spec.schema["properties"]["x"]) is None
+    named = {"patternProperties": {pattern: False}, "additionalProperties": False}
+    assert problem({"anything": 1}, named) is None
+
+
+def test_patterns_are_searched_as_json_schema_says() -> None:
+    assert problem("my AB-12", {"pattern": r"[A-Z]{2}-\d+"}) is None
+    assert problem("AB12", {"pattern": r"^[A-Z]{2}-\d+$"}) is not None
+    assert problem("Ärger", {"pattern": r"^\p{L}+$"}) is None
+    assert problem(12, {"pattern": "a"}) is None
+
+
+@pytest.mark.parametrize("kind", ["deep", "wide", "long", "by reference"])
+def test_a_schema_is_bounded(kind: str) -> None:
+    part: Any = {"type": "string"}
+    if kind == "deep":
+        for _ in range(DEEPEST):
+            part = {"type": "array", "items": part}
+    elif kind == "wide":
+        part = {"enum": [str(number) for number in range(MOST_PARTS)]}
+    elif kind == "long":
+        part = {"type": "string", "description": "x" * (100 * MOST_PARTS)}
+    else:
+        part = {"$ref": "#/$defs/d0"}
+    tool = tool_with(part)
+    twice = ["anyOf", "oneOf"]
+    tool["$defs"] = {
+        f"d{n}": {word: [{"$ref": f"#/$defs/d{n + 1}"}] * 2 for word in twice}
+        for n in range(12)
+    }
+    tool["$defs"]["d12"] = {"type": "string"}
+    with pytest.raises(InvalidInputError, match=r"more than|not valid"):
+        tool_spec(tool)
+
+
+def test_an_ordinary_large_schema_is_read() -> None:
+    fields = {
+        f"field_{n}": {"type": "string", "description": "x" * 80} for n in range(500)
+    }
+    tool = {"title": "act", "type": "object", "properties": fields}
+    assert len(tool_spec(tool).schema["properties"]) == 500

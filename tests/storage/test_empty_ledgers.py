@@ -1,0 +1,113 @@
+"""A ledger of 0 bytes, which a power cut can leave, is no new user's."""
+
+import multiprocessing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langmem_graph import ChromaStore, Memory
+from langmem_graph.errors import StorageError
+from langmem_graph.testing import HashEmbeddings
+from tests.conftest import said
+
+
+def opened(path: Path, **options: Any) -> Memory:
+    options = {"embeddings": HashEmbeddings(), "authorize": lambda *_: True, **options}
+    return Memory(path, **options)
+
+
+def emptied(path: Path) -> Path:
+    (ledger,) = path.glob("**/ledger.db")
+    for beside in ledger.parent.glob("ledger.db-*"):
+        beside.unlink()
+    ledger.write_bytes(b"")
+    return ledger
+
+
+USES: list[Callable[[Any], Any]] = [
+    lambda room: room.add(said("another"), session_id="s"),
+    lambda room: room.export(),
+    lambda room: room.recall("text"),
+    lambda room: room.doctor(sample=0),
+]
+
+
+@pytest.mark.parametrize("use", USES, ids=["add", "export", "recall", "doctor"])
+@pytest.mark.parametrize("room", ["user", "shared"])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_it_is_said_and_nothing_is_written(
+    use: Callable[[Any], Any], room: str, read_only: bool, tmp_path: Path
+) -> None:
+    def of(memory: Memory) -> Any:
+        is_user = room == "user"
+        return memory.user("a") if is_user else memory.shared("team", as_user="a")
+
+    with opened(tmp_path / "m") as memory:
+        of(memory).add(said("text"), session_id="s")
+    ledger = emptied(tmp_path / "m")
+    if read_only and use is USES[0]:
+        pytest.skip("nothing is added to what is open for reading")
+    with (
+        opened(tmp_path / "m", read_only=read_only) as memory,
+        pytest.raises(StorageError, match=r"ledger\.db"),
+    ):
+        use(of(memory))
+    assert ledger.stat().st_size == 0
+
+
+def test_one_that_was_never_indexed(tmp_path: Path) -> None:
+    class Silent(HashEmbeddings):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            raise ConnectionError("down")
+
+    with opened(tmp_path / "m", embeddings=Silent()) as memory:
+        memory.user("a").add(said("text"), session_id="s")
+    emptied(tmp_path / "m")
+    with opened(tmp_path / "m") as memory, pytest.raises(StorageError, match="0 bytes"):
+        memory.user("a").add(said("another"), session_id="s")
+
+
+def test_erasing_it_begins_anew_and_others_go_on(tmp_path: Path) -> None:
+    with opened(tmp_path / "m") as memory:
+        memory.user("a").add(said("text"), session_id="s")
+    emptied(tmp_path / "m")
+    with opened(tmp_path / "m") as memory:
+        memory.user("b").add(said("text"), session_id="s")
+        memory.user("a").erase()
+        memory.user("a").add(said("another"), session_id="s")
+        assert [row["content"] for row in memory.user("a").export()] == ["another"]
+
+
+def test_a_store_says_so_too(tmp_path: Path) -> None:
+    with ChromaStore(tmp_path / "m", embeddings=HashEmbeddings()) as store:
+        store.put(("a",), "key", {"text": "value"})
+    emptied(tmp_path / "m")
+    with pytest.raises(StorageError, match="0 bytes"):
+        ChromaStore(tmp_path / "m", embeddings=HashEmbeddings())
+
+
+def _make(file: Path, start: Any, answers: Any) -> None:
+    from langmem_graph.storage.sqlite_database import Database
+
+    start.wait(20)
+    database = Database(file, busy_timeout=20)
+    answers.put(database.read(lambda c: c.exec_driver_sql("SELECT 1").scalar()))
+    database.close()
+
+
+def test_processes_that_make_one_ledger_at_once_make_one(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    start, answers = spawn.Event(), spawn.Queue()
+    file = tmp_path / "ledger.db"
+    processes = [
+        spawn.Process(target=_make, args=(file, start, answers)) for _ in range(4)
+    ]
+    for process in processes:
+        process.start()
+    start.set()
+    assert [answers.get(timeout=60) for _ in processes] == [1] * 4
+    for process in processes:
+        process.join(60)
+    assert [one.name for one in tmp_path.iterdir()] == ["ledger.db"]
