@@ -50,8 +50,9 @@ _SAYS_BOOLEAN = {
     "off": False,
 }
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
-_SPLIT = r"[\s_'’-]{0,2}"
+_GAP = r"[\s_'’-]{0,2}"
 """What may stand between two signs of a choice's name, but not between two digits."""
+_GAP_SIGN = re.compile(r"[\s_'’-]")
 _NEVER = r"(?!)"
 _OWN_CHOICE = "is the model's own choice: the quoted words do not say {!r}"
 
@@ -287,10 +288,12 @@ def _names(name: str, quotes: Sequence[Quoted]) -> bool:
     """
     signs = re.sub(r"(?<=\w)[\s_'’-]+(?=\w)", "", name.strip())
     parts = list[str]()
-    for sign, following in pairwise(signs):
-        are_digits = sign.isdecimal() and following.isdecimal()
-        # Decided for each pair: an alternative in the pattern takes exponential time.
-        parts += [re.escape(sign), _NEVER if are_digits else _SPLIT]
+    for pair in pairwise(signs):
+        # Decided for each pair: an alternative in the pattern, or signs that the gap
+        # may hold too, take exponential time.
+        gap = "" if _GAP_SIGN.search("".join(pair)) else _GAP
+        are_digits = pair[0].isdecimal() and pair[1].isdecimal()
+        parts += [re.escape(pair[0]), _NEVER if are_digits else gap]
     plural = "s?" if len(signs) >= _SHORTEST else ""
     pattern = re.compile(
         "".join([*parts, re.escape(signs[-1:]), plural]), re.IGNORECASE

@@ -163,7 +163,7 @@ _WHOLE: dict[Granularity, str] = {
     "week": r"\d{4}-?W\d\d",
     "day": r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d-?\d",
 }
-_ZONE = re.compile(r"(.*\d.*?) ?[\[(]?\b([A-Z][A-Za-z]+/[A-Za-z_/+-]+)[\])]?")
+_ZONE = re.compile(r" ?[\[(]?\b([A-Z][A-Za-z]{1,30}/[A-Za-z_/+-]{1,60})[\])]?\Z")
 _RANGE = re.compile(r"\S+ (\d\d:\d\d)-(\d\d:\d\d)")
 _TO = re.compile(r" ?/ ?| (?:-|–|—|to|until|till) ")
 
@@ -237,12 +237,15 @@ def _zone_apart(text: str, zone: str | None) -> tuple[str, str | None]:
     given one.
     """
     plain = " ".join(text.split())
-    named = _ZONE.fullmatch(plain)
+    named = _ZONE.search(plain)
+    before = plain[: named.start()] if named else ""
+    if named is None or not any(sign.isdigit() for sign in before):
+        return plain, zone
     try:
-        zone_of(named[2] if named else None)
+        zone_of(named[1])
     except InvalidInputError:
         return plain, zone
-    return (named[1], named[2]) if named else (plain, zone)
+    return before, named[1]
 
 
 def _interval(text: str, today: date | None) -> tuple[str, str]:

@@ -91,7 +91,8 @@ _WORDS = re.compile(
     re.IGNORECASE,
 )
 _OTHER = re.compile(r"half|quarter|third|point|and a|plus|minus", re.IGNORECASE)
-_BEFORE = re.compile(r"([^\W\d_]+)(?: and)?[ -]\Z")
+_BEFORE = re.compile(r"(?<![^\W\d_])([^\W\d_]+)(?: and)?[ -]\Z")
+_NEAR = 60  # characters before a number that may say something of it
 
 
 class Amount(NamedTuple):
@@ -140,13 +141,11 @@ def _in_figures(text: str, context: str, whole: bool) -> Iterator[Amount]:
             number = Decimal(re.sub("[.,]", "", digits.group()).replace("−", "-"))
         attached = _ATTACHED.match(text, end)
         last = attached.end() if attached else end
-        if (
-            number is None
-            or _NEGATED.search(text[:start])
-            or not is_token(text, start, last)
-        ):
+        before = text[max(0, start - _NEAR) : start]
+        if number is None or _NEGATED.search(before) or not is_token(text, start, last):
             continue
-        number = -number if _MINUS.search(text[:start]) else number
+        if _MINUS.search(before):
+            number = -number
         following = _FOLLOWING.match(text, end)
         unit = following["word"].casefold() if following else ""
         if following and multiplies(following["word"].replace("k", "K", unit == "k")):
@@ -169,7 +168,8 @@ def _in_words(text: str) -> Iterator[Amount]:
             f"{text[max(0, found.start() - 10) : found.start()]} "
             f"{text[found.end() :][:8]}"
         )
-        before = _BEFORE.search(text[: found.start()])
+        place = found.start()
+        before = _BEFORE.search(text[max(0, place - _NEAR) : place])
         if before and (multiplies(before[1]) or before[1].casefold() in _IN_WORDS):
             continue
         if following and unit == "dozen":

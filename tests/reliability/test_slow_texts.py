@@ -1,0 +1,99 @@
+"""No text that a user, a model or a tool writes makes a pattern or function slow.
+
+Two lengths of one text are compared in one run: a ratio of 2 is linear time, 4 is
+quadratic, and exponential time shows in texts of 28 characters.
+"""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import date, datetime
+from functools import partial
+from typing import Any
+
+import pytest
+
+from langmem_graph.grounding import verify_values
+from langmem_graph.grounding.derivations import Quoted
+from langmem_graph.schedule import named_moments, time_phrases, worded_days
+from langmem_graph.schedule.model_written_times import written_event
+from langmem_graph.values import matching, numbers
+from tests.support import slow_texts
+
+LENGTH = 2_000
+LARGEST = 3.2
+NOW = datetime.fromisoformat("2026-03-04T10:00:00+00:00")
+TODAY: date = NOW.date()
+PATTERNS = slow_texts.patterns()
+FUNCTIONS: dict[str, Callable[[str], Any]] = {
+    **slow_texts.text_functions(),
+    "amounts": lambda text: numbers.amounts(text, text),
+    "clocks_in": lambda text: numbers.clocks_in(text, text),
+    "days_in": lambda text: named_moments.days_in(text, TODAY),
+    "worded_days": lambda text: worded_days.worded_days(text, TODAY, [TODAY]),
+    "spoken_time": lambda text: time_phrases.spoken_time(text, NOW),
+    "written_event": lambda text: written_event(text, said_at=NOW),
+    "says": lambda text: matching.says(text, text[:20]),
+    "quoted_in": lambda text: matching.quoted_in(text[:20], text),
+    "whole_in": lambda text: matching.whole_in(text[:50], text),
+    "holds_words": lambda text: matching.holds_words(text, text[:20]),
+    "holds_value": lambda text: matching.holds_value(text, text[:20]),
+    "is_telling": lambda text: matching.is_telling(text, text[:100]),
+    # a name that the words nearly say, at every place
+    "a choice's name": lambda text: verify_values._names(
+        f"{text[:100]}x", [Quoted(text, text, TODAY)]
+    ),
+}
+
+
+def slow_growth(work: Callable[[str], Any], pumps: list[str]) -> dict[str, float]:
+    """The growth for each pump that is more than it may be, also when tried again."""
+    slow = dict[str, float]()
+    for pump in pumps:
+        for _ in range(3):
+            growth = slow_texts.growth(work, pump, LENGTH)
+            if growth <= LARGEST:
+                break
+        else:
+            slow[pump] = growth
+    return slow
+
+
+def tolerant(work: Callable[[str], Any], text: str) -> None:
+    """Some texts make no sense to some functions; here it is time that counts."""
+    with suppress(Exception):
+        work(text)
+
+
+def test_patterns_and_functions_are_seen() -> None:
+    assert len(PATTERNS) > 100
+    assert len(FUNCTIONS) > 40
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_pattern_takes_linear_time(name: str) -> None:
+    pattern, use = PATTERNS[name]
+
+    def run(text: str) -> None:
+        if use == "finditer":
+            list(pattern.finditer(text))
+        else:
+            getattr(pattern, use)(text)
+
+    assert slow_growth(run, slow_texts.pumps(pattern)) == {}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_of_texts_takes_linear_time(name: str) -> None:
+    work = partial(tolerant, FUNCTIONS[name])
+    assert slow_growth(work, slow_texts.COMMON) == {}
+
+
+@pytest.mark.parametrize("pattern", [r"(a+)+$", r"(?:(?<!\d)x?|x?(?!\d))*y"])
+def test_an_exponential_pattern_would_be_seen(pattern: str) -> None:
+    pumps = ["a", "x"]
+    assert float("inf") in slow_growth(re.compile(pattern).search, pumps).values()
+
+
+def test_a_quadratic_one_would_be_seen() -> None:
+    assert slow_growth(re.compile(r"a+b").search, ["a"]) != {}
