@@ -13,6 +13,7 @@ from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial, wraps
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, ParamSpec, TypeVar
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -70,7 +71,10 @@ class LoopThread:
                 empty.run(tracing.resume, tracing.current())
                 return empty.run(asyncio.run_coroutine_threadsafe, work, loop)
         except BaseException as error:
-            work.close()
+            # An interrupt may come when the loop has begun it already; closed from
+            # here, it would never let go of what it holds.
+            if getcoroutinestate(work) == CORO_CREATED:
+                work.close()
             # the program or the memory is at its end
             if isinstance(error, RuntimeError):
                 raise ClosedMemoryError(
