@@ -171,5 +171,10 @@ def _target(root: Any, ref: str) -> Any:
     later).
     """
     for name in ref.removeprefix("#/").split("/"):
-        root = root.get(name) if isinstance(root, Mapping) else None
+        if isinstance(root, Mapping):
+            root = root.get(name)
+        elif isinstance(root, list) and name.isdecimal() and int(name) < len(root):
+            root = root[int(name)]
+        else:
+            return None
     return root

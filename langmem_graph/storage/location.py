@@ -40,6 +40,8 @@ def read_location(given: Any) -> Any:
         raise InvalidInputError(f"The place of the memory is empty. {_WAYS}.")
     named = _SCHEME.match(text)
     if named is None:
+        if "://" in text:  # such as a URL in quotation marks
+            raise InvalidInputError(f"A URL must begin with its scheme. {_WAYS}.")
         if _CONNECTION_WORDS.search(text):
             raise InvalidInputError(f"Connection parameters are no place. {_WAYS}.")
         return Path(text).expanduser()

@@ -115,6 +115,15 @@ def test_a_schema_is_bounded(kind: str) -> None:
         tool_spec(tool)
 
 
+def test_references_into_lists_count_as_what_they_expand_to() -> None:
+    parts: list[Any] = [{"type": "string"}]
+    for number in range(18):
+        ref = {"$ref": f"#/properties/x/anyOf/{number}"}
+        parts.append({"type": "array", "prefixItems": [ref, ref]})
+    with pytest.raises(InvalidInputError, match="more than"):
+        tool_spec(tool_with({"anyOf": parts}))
+
+
 def test_an_ordinary_large_schema_is_read() -> None:
     fields = {
         f"field_{n}": {"type": "string", "description": "x" * 80} for n in range(500)

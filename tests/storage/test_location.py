@@ -18,6 +18,8 @@ REFUSED = [
     f"http://app:{SECRET}@localhost:8000",
     "sqlite:///memory.db",
     "file:///tmp/memory",
+    f"'postgresql://app:{SECRET}@host/db'",
+    f"@postgresql://app:{SECRET}@host/db",
     f"host=db dbname=app password={SECRET}",
     Path(f"postgresql://app:{SECRET}@host/db"),
     "",
