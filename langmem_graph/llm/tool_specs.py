@@ -115,7 +115,7 @@ def _resolved(parameters: Any, name: str) -> dict[str, Any]:
     try:
         given = dict(parameters)
         _check_parts(given)
-        schema = dereference_refs(given)
+        schema = _without_dialects(dereference_refs(given))
         schema = {key: part for key, part in schema.items() if key not in _DEFINED}
         Draft202012Validator.check_schema(schema, format_checker=_NO_FORMATS)
     except _INVALID as error:
@@ -126,6 +126,21 @@ def _resolved(parameters: Any, name: str) -> dict[str, Any]:
     if schema.get("type", "object") != "object":
         raise InvalidInputError(f"The arguments of {name!r} must be an object.")
     return {"type": "object", "properties": {}, **schema}
+
+
+def _without_dialects(part: Any) -> Any:
+    """The schema without `$schema`: below a part that names its dialect, jsonschema
+    would check by its own rules, patterns with `re` among them.
+    """
+    if isinstance(part, list):
+        return [_without_dialects(inside) for inside in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        name: _without_dialects(inside)
+        for name, inside in part.items()
+        if not (name == "$schema" and isinstance(inside, str))
+    }
 
 
 def _check_parts(schema: Mapping[str, Any]) -> None:

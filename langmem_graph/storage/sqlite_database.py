@@ -114,18 +114,32 @@ class Database:
         So a file of 0 bytes is never a new one, but what a power cut has left.
         """
         if not self.file.exists():
-            with NamedTemporaryFile(dir=self.file.parent, prefix="new-") as new:
-                new.write(_first_page())
-                new.flush()
-                os.fsync(new.fileno())
-                with suppress(FileExistsError):  # made by another process meanwhile
-                    os.link(new.name, self.file)
+            try:
+                self._link_first_page()
+            except OSError as error:
+                raise StorageError(
+                    f"The ledger {self.file} cannot be made: {error}. Check that the "
+                    "directory can be written and has free space."
+                ) from error
         if self.file.stat().st_size == 0:
             raise StorageError(
                 f"The ledger {self.file} has 0 bytes: what it held is lost, perhaps by "
                 "a power cut. Nothing was changed. Put a copy of it there, or erase "
                 "this memory to begin anew."
             )
+
+    def _link_first_page(self) -> None:
+        with NamedTemporaryFile(dir=self.file.parent, prefix="new-") as new:
+            new.write(_first_page())
+            new.flush()
+            os.fsync(new.fileno())
+            try:
+                os.link(new.name, self.file)
+            except FileExistsError:  # made by another process meanwhile
+                return
+            except OSError:  # a file system without hard links
+                with suppress(FileExistsError), self.file.open("xb") as file:
+                    file.write(_first_page())
 
     def _connect(self) -> sqlite3.Connection:
         if self._closed:

@@ -77,6 +77,20 @@ def test_a_pattern_that_makes_re_slow_is_run_in_linear_time() -> None:
     assert time.monotonic() - start < 60
 
 
+@pytest.mark.parametrize(
+    "dialect",
+    [
+        "http://json-schema.org/draft-07/schema#",
+        "https://json-schema.org/draft/2020-12/schema",
+    ],
+)
+def test_a_dialect_named_inside_changes_no_check(dialect: str) -> None:
+    inside = {"$schema": dialect, "type": "string", "pattern": "("}
+    spec = tool_spec(tool_with({"anyOf": [inside]}))
+    # with jsonschema's own checks this raises re.error
+    assert problem("anything", spec.schema["properties"]["x"]) is None
+
+
 @pytest.mark.parametrize("pattern", [r"(?=a)b", r"(a)\1", r"a{2000}", "(", r"\ud800"])
 def test_a_pattern_that_cannot_be_run_counts_as_none(pattern: str) -> None:
     spec = tool_spec(tool_with({"type": "string", "pattern": pattern}))

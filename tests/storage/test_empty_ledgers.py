@@ -1,6 +1,8 @@
 """A ledger of 0 bytes, which a power cut can leave, is no new user's."""
 
+import errno
 import multiprocessing
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,6 +80,20 @@ def test_erasing_it_begins_anew_and_others_go_on(tmp_path: Path) -> None:
         memory.user("a").erase()
         memory.user("a").add(said("another"), session_id="s")
         assert [row["content"] for row in memory.user("a").export()] == ["another"]
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.ENOTSUP, errno.EMLINK])
+def test_a_file_system_without_hard_links(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(code, "no hard links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with opened(tmp_path / "m") as memory:
+        memory.user("a").add(said("text"), session_id="s")
+        assert len(memory.user("a").export()) == 1
+    assert not list(tmp_path.glob("**/new-*"))
 
 
 def test_a_store_says_so_too(tmp_path: Path) -> None:
