@@ -13,7 +13,6 @@ from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, ParamSpec, TypeVar
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -73,7 +72,7 @@ class LoopThread:
         except BaseException as error:
             # An interrupt may come when the loop has begun it already; closed from
             # here, it would never let go of what it holds.
-            if getcoroutinestate(work) == CORO_CREATED:
+            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
                 work.close()
             # the program or the memory is at its end
             if isinstance(error, RuntimeError):

@@ -113,7 +113,12 @@ def _without_agent(message: BaseMessage) -> BaseMessage:
     if isinstance(message, ChatMessage):
         role = ROLES.get(message.role, "assistant")
         if role == "assistant":
-            return AIMessage(message.content, id=message.id)
+            return AIMessage(
+                message.content,
+                id=message.id,
+                additional_kwargs=message.additional_kwargs,
+                response_metadata=message.response_metadata,
+            )
     return message
 
 

@@ -287,8 +287,7 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-# --- dates and times
-# ------------------------------------------------------------------------------
+# --- dates and times ---
 
 
 def _is_moment(

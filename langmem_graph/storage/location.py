@@ -7,9 +7,12 @@ from typing import Any
 
 from langmem_graph.errors import InvalidInputError
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/.*)", re.DOTALL)
 """At least two characters, so that `C:/memory` is a directory."""
-_CONNECTION_WORDS = re.compile(r"\b(?:host|dbname|password|user)\s*=")
+_CREDENTIALS = re.compile(
+    r":[^/\\:@]*@|(?:host|server|dbname|user|password|passwd|pwd)\s*=", re.IGNORECASE
+)
+"""What a connection string holds, and the name of no directory should."""
 _WAYS = "Give a directory, or a database as postgresql://USER@HOST/NAME"
 
 
@@ -42,13 +45,13 @@ def read_location(given: Any) -> Any:
     if named is None:
         if "://" in text:  # such as a URL in quotation marks
             raise InvalidInputError(f"A URL must begin with its scheme. {_WAYS}.")
-        if _CONNECTION_WORDS.search(text):
-            raise InvalidInputError(f"Connection parameters are no place. {_WAYS}.")
+        if _CREDENTIALS.search(text):
+            raise InvalidInputError(f"This reads as a connection string. {_WAYS}.")
         return Path(text).expanduser()
-    scheme, rest = named.group(1).lower(), text[named.end() :]
+    scheme, rest = named.group(1).lower(), named.group(2)
     is_postgres = scheme.partition("+")[0] in ("postgresql", "postgres")
-    if is_postgres and isinstance(given, str) and rest.startswith("/"):
-        return f"postgresql:/{rest}"
+    if is_postgres and isinstance(given, str) and rest.startswith("//"):
+        return f"postgresql:{rest}"
     raise InvalidInputError(f"No memory is kept at {scheme}://. {_WAYS}.")
 
 

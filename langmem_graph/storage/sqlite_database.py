@@ -137,7 +137,9 @@ class Database:
                 os.link(new.name, self.file)
             except FileExistsError:  # made by another process meanwhile
                 return
-            except OSError:  # a file system without hard links
+            except OSError:
+                # A file system without hard links: made in two steps, between which a
+                # power cut leaves 0 bytes.
                 with suppress(FileExistsError), self.file.open("xb") as file:
                     file.write(_first_page())
 

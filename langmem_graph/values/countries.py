@@ -175,8 +175,7 @@ def _meant(people: Mapping[str, int]) -> frozenset[str]:
     return frozenset() if meant <= _OF_STATES and most < _LARGE else meant
 
 
-# --- what follows from a country
-# ------------------------------------------------------------------
+# --- what follows from a country ---
 
 
 def place_derivation(value: str, words: str) -> str:

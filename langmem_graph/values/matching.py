@@ -179,8 +179,7 @@ def _multipliers() -> frozenset[str]:
     return frozenset(word_list("multipliers").split())
 
 
-# --- what a model quotes of a message
-# -------------------------------------------------------------
+# --- what a model quotes of a message ---
 
 _ALIKE = str.maketrans(
     dict.fromkeys("\"'“”„‟«»‹›‘’‚‛`´「」『』", "'") | dict.fromkeys("‐‑‒–—−", "-")

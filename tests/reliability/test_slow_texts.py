@@ -1,7 +1,7 @@
 """No text that a user, a model or a tool writes makes a pattern or function slow.
 
 Two lengths of one text are compared in one run: a ratio of 2 is linear time, 4 is
-quadratic, and exponential time shows in texts of 28 characters.
+quadratic, and exponential time shows in texts of 19 characters.
 """
 
 import re

@@ -67,6 +67,18 @@ def test_so_it_is_behind_a_write_node(answer: BaseMessage, tmp_path: Path) -> No
         assert_taken_for_an_assistant(memory)
 
 
+def test_what_else_is_told_of_such_a_message_is_kept(tmp_path: Path) -> None:
+    with opened(tmp_path) as memory:
+        builder = StateGraph(MessagesState)
+        builder.add_node("write", create_write_node(memory, extraction="manual"))
+        builder.add_edge(START, "write")
+        told = {"at": "2020-01-02T03:04:05+00:00"}
+        answer = ChatMessage(CLAIM, role="travel_agent", additional_kwargs=told)
+        builder.compile().invoke({"messages": [HumanMessage("Hello."), answer]}, CONFIG)
+        times = [message["at"] for message in memory.user("ana").export()]
+        assert any(time.startswith("2020-01-02T03:04:05") for time in times)
+
+
 def test_the_share_of_the_assistants_words_holds_for_a_named_agent(
     tmp_path: Path,
 ) -> None:
