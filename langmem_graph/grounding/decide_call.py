@@ -32,6 +32,7 @@ Path = tuple[str, ...]
 
 _UNUSABLE = "the model's answer could not be used"
 _UNSAID = "memory does not say"
+_OF_NAMES = ("required", "dependentRequired")
 _OFFERED = ("the user did not say it", "it is not settled")
 
 
@@ -232,8 +233,10 @@ class _Assembly:
                 continue
             if inside and isinstance(given[name], dict):
                 self.remove_unusable(inside, inner, given[name])
-                grounded = [k for k, g in self.grounding.items() if g.type != "default"]
-                if name not in needed and not _has_within(grounded, inner):
+                grounded = _with_outer(
+                    name for name, g in self.grounding.items() if g.type != "default"
+                )
+                if name not in needed and slot_name(inner) not in grounded:
                     self._drop(inner, given)
                     continue
             wrong = [] if name in needed else list(errors(given[name], part))
@@ -245,13 +248,19 @@ class _Assembly:
 
     def report_errors(self, schema: Mapping[str, Any]) -> None:
         """Report every remaining schema error as a missing argument or a warning."""
+        handled = set[tuple[Any, ...]]()
+        named = _with_outer(slot.name for slot in self.missing)
         for error in errors(self.arguments, schema):
-            named = [slot.name for slot in self.missing]
-            lacking = [p for p in _lacking(error) if not (p and _has_within(named, p))]
+            place = (error.validator, *error.absolute_path, *error.absolute_schema_path)
+            if error.validator in _OF_NAMES and place in handled:
+                continue  # one error a name, of which each names all
+            handled.add(place)
+            lacking = [p for p in _lacking(error) if not (p and slot_name(p) in named)]
             reason = str(error.message)[:200]
             self.missing += [
                 MissingSlot(name=slot_name(p), reason=reason) for p in lacking if p
             ]
+            named |= _with_outer(slot_name(p) for p in lacking)
             if () in lacking:
                 self.warnings.append(f"the arguments do not fit together: {reason}")
 
@@ -302,20 +311,20 @@ def _only_lacks(error: Any) -> bool:
 
 def _forms(error: Any) -> list[list[Any]]:
     """The errors of each alternative of a schema."""
-    parts = error.context or ()
-    places = dict.fromkeys(part.relative_schema_path[0] for part in parts)
-    return [
-        [one for one in parts if one.relative_schema_path[0] == place]
-        for place in places
-    ]
+    forms = dict[Any, list[Any]]()
+    for part in error.context or ():
+        forms.setdefault(part.relative_schema_path[0], []).append(part)
+    return list(forms.values())
 
 
 def _is_within(slot: str, path: Path) -> bool:
     return slot == slot_name(path) or slot.startswith(slot_name(path) + ".")
 
 
-def _has_within(slots: Iterable[str], path: Path) -> bool:
-    return any(_is_within(slot, path) for slot in slots)
+def _with_outer(slots: Iterable[str]) -> set[str]:
+    """The names of slots and of the objects around them."""
+    names = (slot.split(".") for slot in slots)
+    return {".".join(name[:n]) for name in names for n in range(1, len(name) + 1)}
 
 
 def _set(arguments: dict[str, Any], path: Path, value: Any) -> None:

@@ -4,6 +4,7 @@ No reference is followed out of the schema, and its patterns run in RE2, which t
 time linear in the text; a pattern that RE2 cannot run counts as no pattern.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from fractions import Fraction
@@ -19,6 +20,8 @@ from referencing import Registry
 _formats = FormatChecker()
 _NOWHERE: Registry[Any] = Registry()
 """Knows no schema and retrieves none."""
+MOST_CHECKS = 300_000
+"""Parts of a value times parts of its schema, which bounds the time of a check."""
 
 
 def problem(value: Any, schema: Any) -> str | None:
@@ -28,9 +31,23 @@ def problem(value: Any, schema: Any) -> str | None:
 
 
 def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
-    """All errors of a value under a schema."""
+    """All errors of a value under a schema.
+
+    A value and a schema that are too large together have one error that says so.
+    """
+    if _parts(value) * _parts(schema) > MOST_CHECKS:
+        yield ValidationError("it is too large to be checked against its schema")
+        return
     check = _Validator(schema, format_checker=_formats, registry=_NOWHERE)
     yield from check.iter_errors(value)
+
+
+def _parts(value: Any) -> int:
+    if isinstance(value, Mapping):
+        return 1 + sum(map(_parts, value.values()))
+    if isinstance(value, list):
+        return 1 + sum(map(_parts, value))
+    return 1
 
 
 @_formats.checks("date-time", ValueError)
@@ -61,6 +78,16 @@ def _occurs(pattern: str, text: str) -> bool | None:
     """Whether the pattern occurs in a text; None where RE2 cannot run it."""
     compiled = _compiled(pattern)
     return None if compiled is None else compiled.search(text) is not None
+
+
+def _is_unique(
+    _: object, wanted: bool, value: object, __: object
+) -> Iterator[ValidationError]:
+    """`uniqueItems` in linear time; 1 and 1.0 count as different."""
+    if wanted and isinstance(value, list):
+        texts = [json.dumps(item, sort_keys=True, default=str) for item in value]
+        if len(set(texts)) < len(texts):
+            yield ValidationError(f"{value!r} has an item twice")
 
 
 def _has_pattern(
@@ -109,6 +136,7 @@ def _unchecked(*_: object) -> Iterator[ValidationError]:
 
 _CHECKS = {
     "multipleOf": _in_steps,
+    "uniqueItems": _is_unique,
     "pattern": _has_pattern,
     "patternProperties": _named_by_pattern,
     "additionalProperties": _additional,

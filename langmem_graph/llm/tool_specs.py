@@ -1,20 +1,20 @@
 """Tools of any form as name, description and JSON schema without references."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import Any
+from urllib.parse import unquote
 
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from langchain_core.utils.json_schema import dereference_refs
 
 from langmem_graph.errors import InvalidInputError
 
 # of a schema, its references replaced; a few lines can expand to millions
-MOST_PARTS = 20_000
+MOST_PARTS = 5_000
 CHARACTERS_A_PART = 100  # a longer text counts as several parts
 DEEPEST = 64  # levels of a schema
 _DEFINED = ("$defs", "definitions")
@@ -113,10 +113,7 @@ def _no_tool(tool: Any) -> InvalidInputError:
 def _resolved(parameters: Any, name: str) -> dict[str, Any]:
     """The valid schema of an object, with every reference replaced."""
     try:
-        given = dict(parameters)
-        _check_parts(given)
-        schema = _without_dialects(dereference_refs(given))
-        schema = {key: part for key, part in schema.items() if key not in _DEFINED}
+        schema = _Expansion(dict(parameters)).schema()
         Draft202012Validator.check_schema(schema, format_checker=_NO_FORMATS)
     except _INVALID as error:
         why = getattr(error, "message", str(error))
@@ -128,68 +125,85 @@ def _resolved(parameters: Any, name: str) -> dict[str, Any]:
     return {"type": "object", "properties": {}, **schema}
 
 
-def _without_dialects(part: Any) -> Any:
-    """The schema without `$schema`: below a part that names its dialect, jsonschema
-    would check by its own rules, patterns with `re` among them.
+class _Expansion:
+    """A schema with its references replaced, bounded in size and depth.
+
+    A circular reference becomes a schema without conditions.
     """
-    if isinstance(part, list):
-        return [_without_dialects(inside) for inside in part]
-    if not isinstance(part, dict):
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._size = 0
+
+    def schema(self) -> dict[str, Any]:
+        """The schema, without its definitions."""
+        used = {name: part for name, part in self._root.items() if name not in _DEFINED}
+        expanded: dict[str, Any] = self._expanded(used, (self._root,))
+        return expanded
+
+    def _expanded(self, part: Any, around: tuple[Any, ...]) -> Any:
+        if len(around) > DEEPEST:
+            raise ValueError(f"with its references it has more than {DEEPEST} levels")
+        self._count(part)
+        if isinstance(part, list):
+            return [self._expanded(inside, (*around, part)) for inside in part]
+        if not isinstance(part, Mapping):
+            return part
+        target = self._referred(part, around)
+        inside = {
+            name: self._expanded(value, (*around, part))
+            for name, value in part.items()
+            if not _is_for_validators(name, value)
+        }
+        return {**target, **inside}
+
+    def _referred(
+        self, part: Mapping[str, Any], around: tuple[Any, ...]
+    ) -> Mapping[str, Any]:
+        """What a part refers to; empty without a reference and for a circular one."""
+        reference = part.get("$ref")
+        if not isinstance(reference, str):
+            return {}
+        target = self._target(reference)
+        if any(target is outer for outer in (*around, part)):
+            return {}
+        expanded: Mapping[str, Any] = self._expanded(target, (*around, part))
+        return expanded
+
+    def _target(self, reference: str) -> Mapping[str, Any]:
+        """The part at `#/$defs/name`."""
+        part: Any = self._root
+        first, *names = reference.split("/")
+        for escaped in names:
+            name = unquote(escaped).replace("~1", "/").replace("~0", "~")
+            if isinstance(part, Mapping):
+                part = part.get(name)
+            elif isinstance(part, list) and name.isdecimal():
+                part = part[int(name)] if int(name) < len(part) else None
+            else:
+                part = None
+        if first != "#" or not isinstance(part, Mapping):
+            raise ValueError(f"it has no part {reference[:100]!r}")
         return part
-    return {
-        name: _without_dialects(inside)
-        for name, inside in part.items()
-        if not (name == "$schema" and isinstance(inside, str))
-    }
 
-
-def _check_parts(schema: Mapping[str, Any]) -> None:
-    """Raise ValueError for a schema that is too large, too deep, or refers to what only
-    a validator would look up.
-    """
-    size = 0
-    for part in _sizes(schema, schema):
-        size += part
-        if size > MOST_PARTS:
+    def _count(self, part: Any) -> None:
+        texts = part if isinstance(part, Mapping) else [part]
+        for text in texts:
+            long = len(text) // CHARACTERS_A_PART if isinstance(text, str) else 0
+            self._size += long
+        self._size += 1
+        if self._size > MOST_PARTS:
             raise ValueError(
                 f"with its references it has more than {MOST_PARTS:,} parts"
             )
 
 
-def _sizes(
-    part: Any, root: Any, within: frozenset[str] = frozenset(), depth: int = 0
-) -> Iterator[int]:
-    """The size of each part of a schema, following references except circular ones."""
-    if depth > DEEPEST:
-        raise ValueError(f"with its references it has more than {DEEPEST} levels")
-    yield 1 + len(part) // CHARACTERS_A_PART if isinstance(part, str) else 1
-    if isinstance(part, Mapping):
-        for word in _RESOLVED_LATE:
-            if isinstance(part.get(word), str):
-                raise ValueError(f"{word} is not supported; use $ref with '#/$defs/…'")
-        ref = part.get("$ref")
-        if isinstance(ref, str) and ref not in within:
-            yield from _sizes(_target(root, ref), root, within | {ref}, depth + 1)
-        inside = [
-            one
-            for name, one in part.items()
-            if part is not root or name not in _DEFINED
-        ]
-    else:
-        inside = part if isinstance(part, list) else []
-    for one in inside:
-        yield from _sizes(one, root, within, depth + 1)
+def _is_for_validators(name: str, value: Any) -> bool:
+    """Whether a keyword only tells a validator where to look or by which rules.
 
-
-def _target(root: Any, ref: str) -> Any:
-    """The target of `#/$defs/name`; None where it cannot be resolved (reported
-    later).
+    Below a part that names its dialect, jsonschema would check by its own rules,
+    patterns with `re` among them.
     """
-    for name in ref.removeprefix("#/").split("/"):
-        if isinstance(root, Mapping):
-            root = root.get(name)
-        elif isinstance(root, list) and name.isdecimal() and int(name) < len(root):
-            root = root[int(name)]
-        else:
-            return None
-    return root
+    if name in _RESOLVED_LATE and isinstance(value, str):
+        raise ValueError(f"{name} is not supported; use $ref with '#/$defs/…'")
+    return name in ("$ref", "$schema") and isinstance(value, str)

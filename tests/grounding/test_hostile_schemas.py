@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.grounding.schema_check import problem
+from langmem_graph.grounding.schema_check import MOST_CHECKS, errors, problem
 from langmem_graph.llm.tool_specs import DEEPEST, MOST_PARTS, tool_spec
 
 SLOW = r"^([a-zA-Z0-9]+[._-]?)+@example\.com$"
@@ -144,3 +144,69 @@ def test_an_ordinary_large_schema_is_read() -> None:
     }
     tool = {"title": "act", "type": "object", "properties": fields}
     assert len(tool_spec(tool).schema["properties"]) == 500
+
+
+@pytest.mark.parametrize("name", ["$defs", "definitions", "$ref", "properties"])
+def test_an_argument_may_be_named_like_a_keyword(name: str) -> None:
+    tool = {
+        "title": "act",
+        "type": "object",
+        "properties": {
+            name: {"type": "integer"},
+            "x": {"$ref": f"#/properties/{name}"},
+            "y": {"$ref": "#"},
+        },
+    }
+    spec = tool_spec(tool)
+    assert problem({name: "one"}, spec.schema) is not None
+    assert problem({"x": "one"}, spec.schema) is not None
+    assert problem({name: 1, "x": 1, "y": "anything"}, spec.schema) is None
+
+
+@pytest.mark.parametrize("keyword", ["$defs", "definitions", "default", "x-extra"])
+@pytest.mark.parametrize("reference", ["http://127.0.0.1:9/x", "#/nothing", "x", "#x"])
+def test_a_reference_that_leads_nowhere_is_reported_wherever_it_is(
+    keyword: str, reference: str, fetched: list[Any]
+) -> None:
+    with pytest.raises(InvalidInputError, match="not valid"):
+        tool_spec(tool_with({keyword: {"$ref": reference}}))
+    assert fetched == []
+
+
+def test_a_circular_reference_ends_however_it_is_spelled() -> None:
+    index = [
+        {"type": "array", "items": {"$ref": f"#/properties/x/anyOf/{'0' * length}"}}
+        for length in range(1, 12)
+    ]
+    part = {"anyOf": [{"type": "object", "anyOf": index}, {"type": "string"}]}
+    spec = tool_spec(tool_with(part))
+    assert problem({"x": "text"}, spec.schema) is None
+    assert problem({"x": 1}, spec.schema) is not None
+
+
+def test_names_in_references_may_be_escaped() -> None:
+    tool = tool_with({"$ref": "#/$defs/a~1b%20~0c"})
+    tool["$defs"] = {"a/b ~c": {"type": "integer"}}
+    assert problem({"x": "text"}, tool_spec(tool).schema) is not None
+
+
+def test_items_that_occur_twice_are_noticed_in_linear_time() -> None:
+    unique = {"uniqueItems": True}
+    mixed: list[Any] = [n if n % 2 else str(n) for n in range(20_000)]
+    start = time.process_time()
+    assert problem(mixed, unique) is None
+    # comparing each with each takes minutes
+    assert time.process_time() - start < 30
+    assert problem([*mixed, {"a": [1]}, {"a": [1]}], unique) is not None
+    assert problem([True, 1, "1", None, [1], {"a": 1}], unique) is None
+    assert problem([1, 1], {"uniqueItems": False}) is None
+
+
+def test_a_value_too_large_for_its_schema_is_said_to_be() -> None:
+    items = 1_000
+    schema = {"items": {"enum": [f"v{n}" for n in range(MOST_CHECKS // items)]}}
+    assert problem(["v1"] * (items // 2), schema) is None
+    found = list(errors(["v1"] * items, schema))
+    assert [error.message for error in found] == [
+        "it is too large to be checked against its schema"
+    ]
