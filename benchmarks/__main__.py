@@ -191,6 +191,7 @@ OTHERS = {
     "truth": "benchmarks.truth.command",
     "truth-judge": "benchmarks.truth.judging",
     "truth-attacks": "benchmarks.truth.attacks",
+    "episodes": "benchmarks.episodes",
     "prompts": "benchmarks.prompt_sizes",
 }
 """Commands beside the data sets, and the modules whose `main` takes their options."""

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from langmem_graph.async_methods import Closing, no_attribute, twin
 from langmem_graph.embeddings.embedder import load_embedder
 from langmem_graph.errors import InvalidInputError, ReadOnlyError, check_function
 from langmem_graph.ids_and_times import to_utc, user_key
-from langmem_graph.reading import Readings, Redact, check_reading
+from langmem_graph.reading import ForgetOnRequest, Readings, Redact, check_reading
 from langmem_graph.reports import ExpiryReport, Usage, UserSummary
 from langmem_graph.rooms import Authorize, RoomAccess, room_names
 from langmem_graph.settings import KeepDays, Settings
@@ -67,6 +67,9 @@ class Memory(Closing):
         reading: what the model looks for beside what its own rules say, forms that it
             fills, and what it must never write down: a `Reading`, or a function that
             gives one for a user's id; see docs/scopes.md.
+        forget_on_request: what is done with the words that tell what a user asks to
+            forget: `hide` takes them out of everything that is read, until `undo`;
+            `delete` leaves nothing of them.
         read_only: read beside a process that writes, without Chroma: searches compare
             every vector.
 
@@ -89,6 +92,7 @@ class Memory(Closing):
         redact: Redact | None = None,
         authorize: Authorize | None = None,
         reading: Readings | None = None,
+        forget_on_request: ForgetOnRequest = "hide",
     ) -> None:
         if not isinstance(settings, Settings | None):
             raise InvalidInputError(
@@ -99,6 +103,11 @@ class Memory(Closing):
                 "redact", redact, "text", 'redact=lambda text: CARD.sub("…", text)'
             )
         check_reading(reading)
+        if forget_on_request not in get_args(ForgetOnRequest):
+            raise InvalidInputError(
+                f"forget_on_request must be 'hide' or 'delete', not "
+                f"{forget_on_request!r}."
+            )
         self.settings = settings or Settings()
         self.has_model = model is not None
         location = read_location(path)
@@ -108,7 +117,13 @@ class Memory(Closing):
         embedder.seconds = self.settings.embed_seconds
         rooms = open_rooms(location, self.settings, chroma, read_only)
         self._services = Services(
-            rooms, embedder, self.settings, read_only, redact, reading
+            rooms,
+            embedder,
+            self.settings,
+            read_only,
+            redact,
+            reading,
+            forget_on_request,
         )
         self._pipelines: Pipelines | None = None
         self._closed = False

@@ -6,7 +6,7 @@ to keep.
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
@@ -15,6 +15,7 @@ from langmem_graph.schemas import FrozenModel, Message, Record
 from langmem_graph.settings import Options
 
 Redact = Callable[[str], str]
+ForgetOnRequest = Literal["hide", "delete"]
 """An application's function: a text without what must not be stored, such as card
 numbers.
 """

@@ -82,6 +82,19 @@ class RecordsReport(FrozenModel):
     milliseconds: float = 0.0
 
 
+class ForgetRequest(FrozenModel):
+    """What a message asked to be forgotten; `undo(message=…)` takes it back."""
+
+    message_id: str
+    quote: str
+    everything: bool = False
+    """All that is known was meant: nothing is removed, and `erase` is the way."""
+    messages: list[str] = Field(default_factory=list)
+    """Messages of which words were removed."""
+    records: list[str] = Field(default_factory=list)
+    """Records of which words were removed."""
+
+
 class ExtractionCounts(FrozenModel):
     """What extraction did with messages and with the records that the model
     proposed.
@@ -105,6 +118,8 @@ class ExtractionCounts(FrozenModel):
     """Changes that were not carried out, because one message would let many records
     end.
     """
+    to_forget: list[ForgetRequest] = Field(default_factory=list)
+    """What the user asked to be forgotten, and what was done about it."""
     given_up: int = 0
     """Messages for which the model never gave a usable answer; they remain stored."""
     causes: int = 0

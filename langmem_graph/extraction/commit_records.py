@@ -20,17 +20,21 @@ from langmem_graph.extraction.state import (
     Dependencies,
     ExtractionState,
     Proposal,
+    ToForget,
     counts_of,
 )
+from langmem_graph.reports import ForgetRequest
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.schedule_changes import with_skipped
-from langmem_graph.schedule.times import event_in
+from langmem_graph.schedule.times import event_in, zone_of
 from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage import (
+    message_queries,
     pending_messages,
     record_changes,
     record_queries,
     record_writes,
+    removed_words,
     tables_and_migrations,
 )
 from langmem_graph.storage.add_records import UnusableRecordError, draft
@@ -39,7 +43,7 @@ from langmem_graph.storage.record_changes import NewChange
 from langmem_graph.storage.record_queries import aware
 from langmem_graph.storage.record_writes import REFINES, Change, Draft, naive
 from langmem_graph.storage.tables_and_migrations import RECORDS
-from langmem_graph.storage.user_room import Room
+from langmem_graph.storage.user_room import Room, note_deletion
 
 MADE_BY = "model"
 # what a proposal and a stored change have in common
@@ -58,6 +62,9 @@ async def commit(
     def work(room: Room) -> ExtractionState:
         with room.database.write_transaction() as connection:
             changed, counts = _commit(connection, services, state)
+        if any(one.messages or one.records for one in counts.to_forget):
+            room.finish_deletion()
+            services.drain(room, at_least=services.settings.storage.index_batch)
         services.embed_new(room, RECORDS, changed)
         return {"changed": changed, "counts": counts}
 
@@ -119,12 +126,39 @@ def _commit(
         changed |= done
         if done and proposal.relation in NO_LONGER:
             counts = counts.plus(updated=1)
+    forgotten = [
+        _forget(connection, services, request) for request in state.get("requests", [])
+    ]
+    counts = counts.model_copy(update={"to_forget": forgotten})
     pending_messages.mark_read(connection, batch.items)
     turns = (
         int(tables_and_migrations.get_meta(connection, TURNS_READ) or 0) + batch.turns
     )
     tables_and_migrations.set_meta(connection, TURNS_READ, str(turns))
     return sorted(changed), counts
+
+
+def _forget(
+    connection: Connection, services: Services, request: ToForget
+) -> ForgetRequest:
+    """Take out of messages and records what the user asks to be forgotten."""
+    asked = message_queries.messages_by_number(connection, [request.message])
+    message = asked[request.message]
+    day = message.at.astimezone(zone_of(services.settings.time_zone)).date()
+    words = removed_words.Words(request.messages, request.records)
+    keep = services.forget_on_request == "hide"
+    done = removed_words.remove(connection, request.message, words, day, keep=keep)
+    if done.messages or done.records:
+        note_deletion(connection)
+    changed = message_queries.messages_by_number(connection, done.messages)
+    records = record_queries.records_by_number(connection, done.records)
+    return ForgetRequest(
+        message_id=message.id,
+        quote=removed_words.as_shown(request.quote, request.messages, day),
+        everything=request.everything,
+        messages=sorted(one.id for one in changed.values()),
+        records=sorted(one.record_id for one in records.values()),
+    )
 
 
 class _Made(NamedTuple):

@@ -22,6 +22,7 @@ from langmem_graph.extraction.state import (
     ExtractionState,
     Proposal,
     ShownMessage,
+    ToForget,
     usage_of,
 )
 from langmem_graph.llm.answer_schemas import (
@@ -39,6 +40,8 @@ from langmem_graph.schedule.model_written_times import read_day, written_event
 from langmem_graph.storage import pending_messages
 from langmem_graph.storage.user_room import Room
 
+EVERYTHING = "all"
+"""Stands for a record where the user asks to forget all that is known."""
 _ALIAS = re.compile(r"([bmn]?)(\d+)")
 
 
@@ -145,8 +148,9 @@ def _read(answer: Extraction, view: BatchView, reading: Reading) -> ExtractionSt
     """What of the answer can be used, and why the rest cannot."""
     reasons: list[str] = []
     candidates = [
-        _candidate(memory, view, reading, reasons) for memory in answer.memories
+        read_candidate(memory, view, reading, reasons) for memory in answer.memories
     ]
+    asked = [one for one in answer.changes if one.relation == "forget"]
     proposals = list(read_changes(_placed(answer, reasons), view, reasons))
     refused = sum(candidate is None for candidate in candidates)
     counts = Counts(refused=refused, reasons=reasons)
@@ -155,7 +159,26 @@ def _read(answer: Extraction, view: BatchView, reading: Reading) -> ExtractionSt
         "proposals": proposals,
         "counts": counts,
     }
-    return {**found, "look_for": answer.look_for}
+    requests = list(_requests(asked, view, reasons))
+    return {**found, "look_for": answer.look_for, "requests": requests}
+
+
+def _requests(
+    asked: Sequence[ProposedChange], view: BatchView, reasons: list[str]
+) -> Iterator[ToForget]:
+    """What the user asks to be forgotten; a message that was not shown asks nothing."""
+    for one in asked:
+        message = view.messages.get(_plain_alias(one.message))
+        if message is None:
+            reasons.append(f"A request names what was not shown: {one.message}")
+            continue
+        record = view.records.get(_plain_alias(one.record, "n"))
+        yield ToForget(
+            message=message.n,
+            quote=one.quote,
+            record=record[0] if record else None,
+            everything=one.record == EVERYTHING,
+        )
 
 
 def _placed(answer: Extraction, reasons: list[str]) -> list[ProposedChange]:
@@ -164,6 +187,8 @@ def _placed(answer: Extraction, reasons: list[str]) -> list[ProposedChange]:
     """
     placed = list[ProposedChange]()
     for change in answer.changes:
+        if change.relation == "forget":
+            continue
         by = None if change.by is None else answer.place_of("memories", change.by)
         if by is None and change.by is not None:
             reasons.append(
@@ -185,7 +210,7 @@ def _placed_record(answer: Extraction, change: ProposedChange) -> str:
     return change.record if place is None else str(place)
 
 
-def _candidate(
+def read_candidate(
     memory: NewMemory, view: BatchView, reading: Reading, reasons: list[str]
 ) -> Candidate | None:
     """The proposal as a candidate; None where it says nothing or cites no new
@@ -196,8 +221,9 @@ def _candidate(
         reasons.append(f"A memory cites no new message: {memory.text[:80]}")
         return None
     cited.sort(key=lambda one: one.n)
+    text = _with_verbatim(memory, cited, reasons)
     return Candidate(
-        memory=memory.model_copy(update={"text": " ".join(memory.text.split())}),
+        memory=memory.model_copy(update={"text": text, "verbatim": ""}),
         source_ns=[one.n for one in cited],
         source_ids=[one.message.id for one in cited],
         said_at=max(one.message.at for one in cited),
@@ -205,6 +231,24 @@ def _candidate(
         confirmation="draft" if memory.draft else "confirmed",
         data=_data(memory, reading, reasons),
     )
+
+
+def _with_verbatim(
+    memory: NewMemory, cited: Sequence[ShownMessage], reasons: list[str]
+) -> str:
+    """The statement, and below it in a fence what is to be kept word for word.
+
+    It is taken from the message itself, so that nothing in it is another one's.
+    """
+    text, wanted = " ".join(memory.text.split()), memory.verbatim.strip()
+    if not wanted:
+        return text
+    for one in cited:
+        if wanted in one.message.text:
+            fence = "```" if "```" not in wanted else "~~~~"
+            return f"{text}\n{fence}\n{wanted}\n{fence}"
+    reasons.append(f"A text to be kept does not stand in its message: {wanted[:80]}")
+    return text
 
 
 def _data(

@@ -17,6 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langmem_graph.extraction.claim_due_batch import claim, give_back
 from langmem_graph.extraction.commit_records import commit, schedule
 from langmem_graph.extraction.extract_records import extract
+from langmem_graph.extraction.forget_on_request import forget
 from langmem_graph.extraction.link_causally import causal
 from langmem_graph.extraction.link_records import link
 from langmem_graph.extraction.plan_round import plan_round
@@ -29,7 +30,7 @@ from langmem_graph.runtime import OBJECTS, Step, as_node
 
 STEPS: tuple[Step, ...] = (
     *(claim, extract, give_back, compare, reconcile, verify),
-    *(commit, link, schedule),
+    *(forget, commit, link, schedule),
     *(plan_round, causal, topics, profile),
 )
 RECURSION_LIMIT = len(STEPS) + 2  # enough for every step once; the graph has no loop
@@ -52,7 +53,9 @@ def build(
     builder.add_conditional_edges("extract", OBJECTS.route(_is_readable))
     builder.add_conditional_edges("compare", OBJECTS.route(_is_near))
     builder.add_edge("reconcile", "verify")
-    for earlier, later in pairwise(("verify", "commit", "link", "schedule", END)):
+    builder.add_conditional_edges("verify", OBJECTS.route(_asks_to_forget))
+    builder.add_conditional_edges("forget", OBJECTS.route(_is_decided))
+    for earlier, later in pairwise(("commit", "link", "schedule", END)):
         builder.add_edge(earlier, later)
     builder.add_conditional_edges("plan_round", OBJECTS.route(_is_round_due))
     builder.add_conditional_edges("causal", OBJECTS.route(_goes_on))
@@ -91,6 +94,14 @@ def _is_readable(state: ExtractionState) -> Literal["compare", "give_back"]:
 def _is_near(state: ExtractionState) -> Literal["reconcile", "verify"]:
     """A second call only where a new statement is near a record that was not shown."""
     return "reconcile" if state.get("unseen") else "verify"
+
+
+def _asks_to_forget(state: ExtractionState) -> Literal["forget", "commit"]:
+    return "forget" if state.get("requests") else "commit"
+
+
+def _is_decided(state: ExtractionState) -> Literal["commit", "give_back"]:
+    return "give_back" if state.get("failed") else "commit"
 
 
 def _is_round_due(state: ExtractionState) -> Literal["causal", "profile", "__end__"]:

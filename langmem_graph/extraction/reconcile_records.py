@@ -12,7 +12,11 @@ from langmem_graph.extraction.batch_view import (
     read_lines,
     record_lines,
 )
-from langmem_graph.extraction.extract_records import extract_prompt, read_changes
+from langmem_graph.extraction.extract_records import (
+    extract_prompt,
+    read_candidate,
+    read_changes,
+)
 from langmem_graph.extraction.records_in_view import unseen
 from langmem_graph.extraction.state import (
     BatchView,
@@ -23,6 +27,7 @@ from langmem_graph.extraction.state import (
     usage_of,
 )
 from langmem_graph.llm.answer_schemas import ProposedChange, Reconciliation
+from langmem_graph.reading import reading_of
 from langmem_graph.retrieval.quoted_context import as_data
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.runtime import StepRun
@@ -71,10 +76,18 @@ async def reconcile(
         Reconciliation, extract_prompt("reconcile"), question, usage
     )
     reasons: list[str] = []
-    changes = _with_memories(answer.changes if answer else [], state, reasons)
+    reading = reading_of(deps.services.reading, run.user)
+    candidates = list(state.get("candidates", []))
+    candidates += [
+        read_candidate(memory, view, reading, reasons)
+        for memory in (answer.memories if answer else [])
+    ]
+    changes = _with_memories(answer.changes if answer else [], candidates, reasons)
+    changes = [one for one in changes if one.relation != "forget"]
     proposals = list(read_changes(changes, further, reasons))
     proposals = [*state.get("proposals", []), *proposals]
     return {
+        "candidates": candidates,
         "proposals": proposals,
         "usage": usage,
         "counts": counts_of(state).plus(*reasons),
@@ -82,11 +95,13 @@ async def reconcile(
 
 
 def _with_memories(
-    changes: list[ProposedChange], state: ExtractionState, reasons: list[str]
+    changes: list[ProposedChange],
+    candidates: list[Candidate | None],
+    reasons: list[str],
 ) -> list[ProposedChange]:
-    """The changes without those that name a memory which was not shown."""
-    shown = {place for place, one in enumerate(state.get("candidates", [])) if one}
-    unknown = [one for one in changes if one.by is not None and one.by not in shown]
+    """The changes without those that name a memory which there is not."""
+    known = {place for place, one in enumerate(candidates) if one}
+    unknown = [one for one in changes if one.by is not None and one.by not in known]
     reasons += [
         f"A change names a memory that was not shown: {one.by}" for one in unknown
     ]

@@ -99,6 +99,18 @@ class Proposal(BaseModel, frozen=True, extra="forbid"):
     held: bool = False  # it waits for somebody to confirm it
 
 
+class ToForget(BaseModel, frozen=True, extra="forbid"):
+    """What the user asks to be forgotten."""
+
+    message: int  # number of the message that asks
+    quote: str
+    record: int | None = None  # number of the record that says it, where one was shown
+    everything: bool = False
+    # the exact words to be removed, by the number of the text; set by `forget`
+    messages: dict[int, list[str]] = Field(default_factory=dict)
+    records: dict[int, list[str]] = Field(default_factory=dict)
+
+
 class Counts(ExtractionCounts):
     """The counts of one batch, or of several together."""
 
@@ -127,6 +139,7 @@ class ExtractionState(TypedDict, total=False):
     candidates: list[Candidate | None]
     # changes as proposed by the model; after `verify`, as carried out
     proposals: list[Proposal]
+    requests: list[ToForget]  # what the user asks to be forgotten
     # what the messages change and no record tells that the first call showed
     look_for: list[str]
     # records near a candidate or `look_for` that the first call did not show

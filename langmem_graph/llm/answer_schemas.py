@@ -86,6 +86,9 @@ class NewMemory(_Brief):
         str, Field(max_length=120, description="RRULE"), NEVER_CUT
     ] = ""
     draft: Annotated[bool, Field(description="considered, or conditional")] = False
+    verbatim: Annotated[
+        str, Field(max_length=2_000, description="text to be kept word for word")
+    ] = ""
     project: Annotated[Name, Field(description="plan it belongs to")] = ""
 
 
@@ -101,8 +104,8 @@ class FormedMemory(NewMemory):
 class ProposedChange(_Brief):
     """What a message does to a record."""
 
-    record: Annotated[Alias, Field(description="n…, or index of a memory")]
-    relation: ChangeRelation
+    record: Annotated[Alias, Field(description="n…, or index of a memory")] = ""
+    relation: ChangeRelation | Literal["forget"]
     by: Annotated[
         int | None, Field(description="index of the memory that holds instead, if any")
     ] = None
@@ -125,9 +128,7 @@ class Extraction(_Brief):
     look_for: list[Sentence] = Field(
         [],
         max_length=4,
-        description="empty, unless they hint at an earlier state that no record shown "
-        "has:"
-        " what its record may say",
+        description="what records that were not shown may say and the messages change",
     )
 
 
@@ -143,7 +144,23 @@ FormedExtraction: type[Extraction] = create_model(
 class Reconciliation(_Brief):
     """What new memories change in further records."""
 
+    memories: Annotated[list[NewMemory], Field(max_length=MOST_MEMORIES)] = []
     changes: Annotated[list[ProposedChange], Field(max_length=MOST_MEMORIES)] = []
+
+
+class RemovedWords(_Brief):
+    """Words that tell what shall be forgotten."""
+
+    text: Annotated[Alias, Field(description="m…, n… or a memory's index")]
+    words: Annotated[
+        str, Field(max_length=4_000, description="exactly as they stand"), NEVER_CUT
+    ]
+
+
+class Removal(_Brief):
+    """All words of the texts that tell what shall be forgotten."""
+
+    remove: Annotated[list[RemovedWords], Field(max_length=MOST_MEMORIES)] = []
 
 
 class CausalPair(_Brief):

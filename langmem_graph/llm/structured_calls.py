@@ -62,6 +62,7 @@ ending.
 PURPOSES = {
     "Extraction": "extract",
     "Reconciliation": "reconcile",
+    "Removal": "forget",
     "CausalPairs": "causal",
     "TopicRound": "topics",
     "ProfileText": "profile",

@@ -20,7 +20,7 @@ from langmem_graph.metadata import checked_metadata
 from langmem_graph.reports import AddReport, RenamedMessage
 from langmem_graph.rooms import shared_name
 from langmem_graph.schemas import Message
-from langmem_graph.storage import pending_messages, where_conditions
+from langmem_graph.storage import pending_messages, removed_words, where_conditions
 from langmem_graph.storage.deletion import deleted_among
 from langmem_graph.storage.full_text import BEFORE, MESSAGE_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
@@ -104,6 +104,7 @@ def add_messages(
     with services.room(user_id, create=True) as room:
         room.check_embedder(services.embedder.name)
         with room.database.write_transaction() as connection:
+            new = removed_words.as_stored(connection, new)
             left = _not_forgotten(connection, new, before, report)
             known = known_again(connection, left) if whole_conversation else []
             repeated = set(map(id, known))

@@ -48,6 +48,7 @@ from langmem_graph.storage.tables_and_migrations import (
     note_deleted_vectors,
     outbox,
     record_sources,
+    removed_words,
     sessions,
     unread,
     vectors,
@@ -157,20 +158,23 @@ def drop_messages(connection: Connection, items: Numbers) -> None:
     connection.execute(
         delete(record_sources).where(record_sources.c.message.in_(items))
     )
-    _drop_layer(connection, MESSAGES, items)
+    drop_layer(connection, MESSAGES, items)
     named = select(sessions.c.session_id, messages.c.message_id).join_from(
         messages, sessions
     )
     gone = connection.execute(named.where(messages.c.n.in_(items))).all()
     note_deleted(connection, map(tuple, gone))
     connection.execute(delete(unread).where(unread.c.message.in_(items)))
+    _drop_removed_words(connection, messages.name, items)
+    asked = removed_words.c.request.in_(items)
+    connection.execute(delete(removed_words).where(asked))
     connection.execute(
         delete(message_values).where(message_values.c.message.in_(items))
     )
     connection.execute(delete(messages).where(messages.c.n.in_(items)))
     MESSAGE_WORDS.drop(connection, items)
     for session in affected_sessions:
-        _update_session(connection, session)
+        update_session(connection, session)
 
 
 def forget_records(
@@ -198,7 +202,8 @@ def drop_records(connection: Connection, items: Numbers) -> None:
     call_log.forget_words(connection, list(connection.scalars(cited)))
     connection.execute(delete(record_sources).where(record_sources.c.record.in_(items)))
     RECORD_WORDS.drop(connection, items)
-    _drop_layer(connection, RECORDS, items)
+    _drop_removed_words(connection, records_table.name, items)
+    drop_layer(connection, RECORDS, items)
     connection.execute(update(records_table).values(cluster=None))
     # a sum of vectors would keep the deleted ones' share
     connection.execute(delete(clusters))
@@ -236,14 +241,21 @@ def drop_files(connection: Connection) -> int:
     return connection.execute(delete(files)).rowcount
 
 
-def _drop_layer(connection: Connection, layer: str, items: Iterable[int]) -> None:
+def _drop_removed_words(connection: Connection, layer: str, items: Numbers) -> None:
+    """Delete what is kept of these rows from before words of them were removed."""
+    rows = (removed_words.c.layer == layer) & removed_words.c.item.in_(list(items))
+    connection.execute(delete(removed_words).where(rows))
+
+
+def drop_layer(connection: Connection, layer: str, items: Iterable[int]) -> None:
+    """Delete the vectors of these items, and the work that is due for them."""
     note_deleted_vectors(connection)
     for table in (vectors, outbox):
         rows = (table.c.layer == layer) & table.c.item.in_(list(items))
         connection.execute(delete(table).where(rows))
 
 
-def _update_session(connection: Connection, session: int) -> None:
+def update_session(connection: Connection, session: int) -> None:
     """Index the remaining messages anew and correct the centroid; delete an empty
     session.
     """

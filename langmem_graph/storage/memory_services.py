@@ -24,7 +24,7 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.filters import Filter, both
-from langmem_graph.reading import Readings, Redact
+from langmem_graph.reading import ForgetOnRequest, Readings, Redact
 from langmem_graph.reports import CallNote
 from langmem_graph.rooms import described, nothing_in, shared_name
 from langmem_graph.settings import KeepDays, Settings
@@ -64,6 +64,8 @@ class Services:
     """What is stored passes it before."""
     reading: Readings | None = None
     """What the application adds to the rules of reading."""
+    forget_on_request: ForgetOnRequest = "hide"
+    """What is done with words that the user asks to forget."""
     where: Filter | None = None
     """What all that is read has to pass; what is written is not looked at."""
     author: str | None = None

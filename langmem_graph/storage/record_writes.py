@@ -211,8 +211,13 @@ def set_columns(connection: Connection, n: int, values: Columns) -> None:
     connection.execute(update(records).where(records.c.n == n).values(**stamped))
     _note_to_come(connection, values.get("valid_to"))
     if "status" in values:
-        set_meta(connection, RECORDS_CHANGED, uuid.uuid4().hex)
+        note_changed_records(connection)
         _index_again(connection, n)
+
+
+def note_changed_records(connection: Connection) -> None:
+    """Note that what was read of records before may be out of date."""
+    set_meta(connection, RECORDS_CHANGED, uuid.uuid4().hex)
 
 
 def supersede(

@@ -241,6 +241,22 @@ A held row tells what a message would do once somebody has confirmed it, and cou
 undone.
 """
 
+removed_words = _numbered_table(
+    "removed_words",
+    sa.Column("request", sa.ForeignKey("messages.n"), nullable=False),
+    sa.Column("layer", sa.String, nullable=False),
+    sa.Column("item", sa.Integer, nullable=False),
+    sa.Column("former", sa.JSON(none_as_null=True)),
+    sa.Index("removed_words_by_item", "layer", "item"),
+    sa.Index("removed_words_by_request", "request"),
+    sqlite_autoincrement=True,
+)
+"""What the user asked to forget: rows of other tables of which words were removed.
+
+`former` has the columns as they were before, for `undo`; without it they are gone for
+good.
+"""
+
 calls = _numbered_table(
     "calls",
     sa.Column("at", sa.DateTime, nullable=False),
@@ -369,6 +385,10 @@ def _create_value_table(connection: sa.Connection) -> None:
     _tables.create_all(connection, tables=[message_values])
 
 
+def _create_removed_words(connection: sa.Connection) -> None:
+    _tables.create_all(connection, tables=[removed_words])
+
+
 def index_words(connection: sa.Connection) -> None:
     """Index all messages and records, of which none is indexed yet."""
     m = messages.c
@@ -404,6 +424,7 @@ MIGRATIONS: Steps = [
     _create_change_tables,
     _index_words_anew,
     _create_value_table,
+    _create_removed_words,
 ]
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, or_, select, upd
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.schemas import Record
-from langmem_graph.storage import record_queries, record_writes
+from langmem_graph.storage import record_queries, record_writes, removed_words
 from langmem_graph.storage.change_log import (
     HIDE,
     UNDO,
@@ -34,6 +34,7 @@ from langmem_graph.storage.tables_and_migrations import (
     record_sources,
     records,
 )
+from langmem_graph.storage.user_room import note_deletion
 
 
 @dataclass
@@ -75,8 +76,13 @@ def undo(
                 undone = latest_change(connection, record)
             else:
                 undone = caused_by(connection, str(message))
-            take_back(connection, undone)
+            restored = take_back(connection, undone)
+            if restored:
+                note_deletion(connection)
             stored = record_queries.records_by_number(connection, undone.touched())
+        if restored:
+            room.finish_deletion()
+            services.drain(room, at_least=services.settings.storage.index_batch)
     return [stored[n] for n in sorted(stored)]
 
 
@@ -205,9 +211,11 @@ def _builds_on(
     return len(touched) > 1 or connection.scalar(told.limit(1)) is not None
 
 
-def take_back(connection: Connection, undone: ToUndo) -> None:
+def take_back(connection: Connection, undone: ToUndo) -> bool:
     """Restore what was before, mark the changes as undone, and drop the support of the
     message.
+
+    Returns whether words were put back that it had asked to forget.
     """
     change = Change.new(BY_HAND)
     made, c = undone.made(), record_changes.c
@@ -232,6 +240,10 @@ def take_back(connection: Connection, undone: ToUndo) -> None:
     freed = ended_by(connection, undone.rows, made)
     freed |= {e.record for e in undone.entries.values() if _may_be_freed(e)}
     settle(connection, freed - made, change, by_links=False)
+    if undone.message is None:
+        return False
+    restored = removed_words.restore(connection, undone.message)
+    return bool(restored.messages or restored.records)
 
 
 def _may_be_freed(entry: Entry) -> bool:

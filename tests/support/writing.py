@@ -82,7 +82,13 @@ def memory_at(path: Path) -> Iterator[Callable[..., Memory]]:
             **settings,
         }
         opened.append(
-            Memory(path, model=model, embeddings="hash", settings=nested(**settings))
+            Memory(
+                path,
+                model=model,
+                embeddings="hash",
+                forget_on_request=settings.pop("forget_on_request", "hide"),
+                settings=nested(**settings),
+            )
         )
         return opened[-1]
 

@@ -1,0 +1,316 @@
+"""Words that the user asked to forget, taken out of all that is stored.
+
+In their place stands `[removed on request on DATE]`, so that every way of reading shows
+the same. What was there before is kept in a table of its own, which nothing but `undo`
+reads; with `keep=False` it is not kept.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Table, delete, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from langmem_graph.schemas import Message
+from langmem_graph.storage import call_log, deletion, record_writes
+from langmem_graph.storage.change_log import settle
+from langmem_graph.storage.full_text import RECORD_WORDS
+from langmem_graph.storage.record_writes import HIDDEN
+from langmem_graph.storage.tables_and_migrations import (
+    ACTIVE,
+    EMBED,
+    MESSAGES,
+    RECORDS,
+    SPOKEN,
+    history,
+    messages,
+    outbox,
+    record_changes,
+    records,
+    removed_words,
+)
+
+Numbers = set[int]
+_MARK = re.compile(r"\[removed on request on \d{4}-\d\d-\d\d\]")
+_TABLES: dict[str, Table] = {
+    table.name: table for table in (messages, records, record_changes, history)
+}
+
+
+class Words(NamedTuple):
+    """Words to be removed, by the number of the text in which they stand."""
+
+    messages: dict[int, list[str]]
+    records: dict[int, list[str]]
+
+
+class Removed(NamedTuple):
+    """The texts that were changed."""
+
+    messages: Numbers
+    records: Numbers
+
+
+def mark_of(day: date) -> str:
+    """What stands in place of removed words."""
+    return f"[removed on request on {day:%Y-%m-%d}]"
+
+
+def remove(
+    connection: Connection, request: int, words: Words, day: date, *, keep: bool
+) -> Removed:
+    """Take words out of messages and records, and out of what quotes them.
+
+    Args:
+        connection: of a write transaction.
+        request: the number of the message that asked for it.
+        words: what is removed; words that do not stand in their text are passed over.
+        day: when it was asked for.
+        keep: keep what was there before, for `undo`.
+    """
+    remover = _Remover(connection, request, mark_of(day), keep)
+    for n, spans in words.messages.items():
+        remover.change_message(n, spans)
+    for n, spans in words.records.items():
+        remover.change_record(n, spans)
+    done = Removed(remover.messages, remover.records)
+    remover.change_quotes()
+    if done.messages or done.records:
+        deletion.drop_files(connection)
+        call_log.forget_words(connection, [*done.messages, request])
+    return done
+
+
+class _Remover:
+    def __init__(
+        self, connection: Connection, request: int, mark: str, keep: bool
+    ) -> None:
+        self._connection = connection
+        self._request = request
+        self._mark = mark
+        self._keep = keep
+        self._gone = list[str]()
+        self.messages = Numbers()
+        self.records = Numbers()
+
+    def change_message(self, n: int, spans: Sequence[str]) -> None:
+        row = self._row(messages, n)
+        if row is None:
+            return
+        text = _without(row["text"], spans, self._mark)
+        if text == row["text"]:
+            return
+        self._gone += spans
+        extra = _without_within(row["extra"], spans, self._mark)
+        changed = {"text": text, "chars": len(text), "extra": extra}
+        self._change(messages, n, changed)
+        reindex_messages(self._connection, [n])
+        self.messages.add(n)
+
+    def change_record(self, n: int, spans: Sequence[str]) -> None:
+        row = self._row(records, n)
+        if row is None:
+            return
+        text = _without(row["text"], spans, self._mark)
+        if text == row["text"]:
+            return
+        self._gone += spans
+        changed: dict[str, Any] = {
+            "text": text,
+            "entities": [one for one in row["entities"] if not _tells(one, spans)],
+            "verbatim": [one for one in row["verbatim"] if not _tells(one, spans)],
+            # what is told again later is another record
+            "content_hash": f"removed-{n}",
+        }
+        is_empty = not re.search(r"\w", _MARK.sub("", text))
+        if is_empty:
+            changed |= {"status": HIDDEN, "attribute": None, "event": None}
+        self._change(records, n, changed)
+        self._change_history(n)
+        reindex_records(self._connection, [n])
+        self.records.add(n)
+
+    def _change_history(self, n: int) -> None:
+        """Former texts of the record, and reasons that quote its messages."""
+        h = history.c
+        rows = self._connection.execute(select(history).where(h.record == n)).all()
+        for row in rows:
+            before = _without_within(row.before, self._gone, self._mark)
+            changed = {"before": before, "reason": None}
+            if (before, None) != (row.before, row.reason) and row.op != "undo":
+                self._change(history, row.n, changed)
+
+    def change_quotes(self) -> None:
+        """Quotes of these messages that told what is gone, and reasons with them."""
+        c = record_changes.c
+        told = c.message.in_(self.messages) | c.agreed_message.in_(self.messages)
+        for row in self._connection.execute(select(record_changes).where(told)).all():
+            parts = {"quote": row.quote, "agreed_quote": row.agreed_quote}
+            changed = {
+                name: "" if _tells(text, self._gone) else text
+                for name, text in parts.items()
+            }
+            if changed != parts:
+                self._change(record_changes, row.n, changed)
+                self._drop_reasons(row.change)
+
+    def _drop_reasons(self, change: str) -> None:
+        same = (history.c.change == change) & history.c.reason.is_not(None)
+        for n in self._connection.scalars(select(history.c.n).where(same)).all():
+            self._change(history, n, {"reason": None})
+
+    def _row(self, table: Table, n: int) -> Mapping[str, Any] | None:
+        row = self._connection.execute(select(table).where(table.c.n == n)).first()
+        return None if row is None else dict(row._mapping)
+
+    def _change(self, table: Table, n: int, values: Mapping[str, Any]) -> None:
+        row = self._row(table, n)
+        if row is None:
+            return
+        former = {name: row[name] for name in values} if self._keep else None
+        kept = {"request": self._request, "layer": table.name, "item": n}
+        made = insert(removed_words).values(**kept, former=former)
+        self._connection.execute(made)
+        changed = update(table).where(table.c.n == n).values(**values)
+        self._connection.execute(changed)
+
+
+def restore(connection: Connection, request: int) -> Removed:
+    """Put back what was removed because this message asked for it."""
+    kept = select(removed_words).where(removed_words.c.request == request)
+    kept = kept.where(removed_words.c.former.is_not(sa.null()))
+    rows = connection.execute(kept.order_by(removed_words.c.n.desc())).all()
+    for row in rows:
+        table = _TABLES[row.layer]
+        former = update(table).where(table.c.n == row.item).values(**row.former)
+        connection.execute(former)
+    numbers = [row.n for row in rows]
+    connection.execute(delete(removed_words).where(removed_words.c.n.in_(numbers)))
+    done = Removed(
+        {row.item for row in rows if row.layer == messages.name},
+        {row.item for row in rows if row.layer == records.name},
+    )
+    if done.messages or done.records:
+        deletion.drop_files(connection)
+    reindex_messages(connection, done.messages)
+    reindex_records(connection, done.records)
+    change = record_writes.Change.new(record_writes.BY_HAND)
+    active = select(records.c.n).where(
+        records.c.n.in_(done.records), records.c.status == ACTIVE
+    )
+    settle(connection, list(connection.scalars(active)), change, by_links=True)
+    return done
+
+
+def reindex_messages(connection: Connection, items: Iterable[int]) -> None:
+    """Index the words of changed messages anew, and let them be embedded again."""
+    numbers = sorted(items)
+    m = messages.c
+    sessions = select(m.session).where(m.n.in_(numbers)).distinct()
+    deletion.drop_layer(connection, MESSAGES, numbers)
+    for session in connection.scalars(sessions).all():
+        deletion.update_session(connection, session)
+    spoken = select(m.n).where(m.n.in_(numbers), SPOKEN)
+    _embed_again(connection, MESSAGES, connection.scalars(spoken).all())
+
+
+def reindex_records(connection: Connection, items: Iterable[int]) -> None:
+    """The same for records."""
+    numbers = sorted(items)
+    deletion.drop_layer(connection, RECORDS, numbers)
+    RECORD_WORDS.drop(connection, numbers)
+    texts = select(records.c.n, records.c.text).where(records.c.n.in_(numbers))
+    rows = {row.n: [row.text] for row in connection.execute(texts)}
+    RECORD_WORDS.add(connection, rows)
+    _embed_again(connection, RECORDS, numbers)
+    record_writes.note_changed_records(connection)
+
+
+def _embed_again(connection: Connection, layer: str, items: Iterable[int]) -> None:
+    rows = [{"layer": layer, "item": n, "task": EMBED} for n in items]
+    if rows:
+        connection.execute(upsert(outbox).on_conflict_do_nothing(), rows)
+
+
+def as_stored(connection: Connection, given: Sequence[Message]) -> list[Message]:
+    """Given messages, with the stored text of those whose words were removed.
+
+    A thread sends its messages again with every turn, as they were said.
+    """
+    changed = select(removed_words.c.item).where(removed_words.c.layer == messages.name)
+    if connection.scalar(changed.limit(1)) is None:
+        return list(given)
+    of_message = select(messages.c.message_id, messages.c.role, messages.c.text)
+    rows = connection.execute(of_message.where(messages.c.n.in_(changed))).all()
+    stored = [_Stored(*row) for row in rows if _MARK.search(row.text)]
+    return [_as_stored(one, stored) for one in given]
+
+
+class _Stored(NamedTuple):
+    id: str
+    role: str
+    text: str
+
+
+def _as_stored(given: Message, stored: Sequence[_Stored]) -> Message:
+    same = [one for one in stored if _fits(given, one)]
+    by_id = [one for one in same if one.id == given.id]
+    text = (by_id or same)[0].text if same else given.text
+    return given.model_copy(update={"text": text})
+
+
+def as_shown(text: str, removed: Mapping[int, Sequence[str]], day: date) -> str:
+    """A text without the words that were removed elsewhere."""
+    spans = [span for spans in removed.values() for span in spans]
+    return _without(text, spans, mark_of(day))
+
+
+def _fits(given: Message, stored: _Stored) -> bool:
+    """Whether a given message may be what a stored one was before words went."""
+    if given.role != stored.role:
+        return False
+    text = given.text
+    first, *rest = _MARK.split(stored.text)
+    if not text.startswith(first) or not text.endswith(rest[-1]):
+        return False
+    place = len(first)
+    for part in rest:
+        place = text.find(part, place)
+        if place < 0:
+            return False
+        place += len(part)
+    return True
+
+
+def _without(text: str, spans: Iterable[str], mark: str) -> str:
+    """The text with the mark in place of these words."""
+    for span in sorted({one for one in spans if one.strip()}, key=len, reverse=True):
+        text = text.replace(span, mark)
+    return text
+
+
+def _without_within(value: Any, spans: Iterable[str], mark: str) -> Any:
+    """The same for every text in a JSON value."""
+    if isinstance(value, str):
+        return _without(value, spans, mark)
+    if isinstance(value, list):
+        return [_without_within(one, spans, mark) for one in value]
+    if isinstance(value, dict):
+        return {name: _without_within(one, spans, mark) for name, one in value.items()}
+    return value
+
+
+def _tells(value: Any, spans: Iterable[str]) -> bool:
+    """Whether a value holds removed words, or is a part of them."""
+    if value is None:
+        return False
+    texts = [value] if isinstance(value, str) else [json.dumps(value)]
+    if isinstance(value, dict):
+        texts = [one for one in value.values() if isinstance(one, str)]
+    whole = [span.casefold() for span in spans]
+    told = [text.casefold() for text in texts if text.strip()]
+    return any(text in span or span in text for text in told for span in whole)
