@@ -105,7 +105,7 @@ class ProposedChange(_Brief):
     """What a message does to a record."""
 
     record: Annotated[Alias, Field(description="n…, or index of a memory")] = ""
-    relation: ChangeRelation | Literal["forget"]
+    relation: Literal[ChangeRelation, "forget"]
     by: Annotated[
         int | None, Field(description="index of the memory that holds instead, if any")
     ] = None
