@@ -192,6 +192,7 @@ OTHERS = {
     "truth-judge": "benchmarks.truth.judging",
     "truth-attacks": "benchmarks.truth.attacks",
     "episodes": "benchmarks.episodes",
+    "forgetting": "benchmarks.forgetting",
     "prompts": "benchmarks.prompt_sizes",
 }
 """Commands beside the data sets, and the modules whose `main` takes their options."""

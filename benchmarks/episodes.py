@@ -89,7 +89,7 @@ def main(words: Sequence[str]) -> None:
         write_sheets(episodes, options.out)
         if options.record:
             record(options.out, options.record, named)
-    print(report(episodes, options.out))  # noqa: T201
+    print(report(episodes, options.out))
 
 
 def read_episodes(folder: Path, only: str = "") -> list[Row]:

@@ -22,8 +22,8 @@ from langmem_graph.schemas import Kind, Record, RecordChange
 from langmem_graph.settings import KeepDays
 from langmem_graph.storage import (
     call_log,
-    deletion,
     expiry,
+    forgetting,
     inspection_queries,
     record_changes,
     record_queries,
@@ -167,7 +167,7 @@ class EditingMethods(UserMethods):
         """
         self._check_writable("forget")
         named = {"record": record, "message": message, "session": session}
-        return deletion.forget(self._services, self.id, **named)
+        return forgetting.forget(self._services, self.id, **named)
 
     aforget = twin(forget)
 

@@ -25,7 +25,7 @@ from langmem_graph.reports import (
 from langmem_graph.retrieval.schedule_lookup import MOST_OCCURRENCES, agenda
 from langmem_graph.rooms import shared_name
 from langmem_graph.schemas import Message, Record
-from langmem_graph.storage import deletion, inspection_queries, record_queries, rounds
+from langmem_graph.storage import forgetting, inspection_queries, record_queries, rounds
 from langmem_graph.threads import in_thread_of, uninterrupted
 
 _log = logging.getLogger(__name__)
@@ -230,7 +230,7 @@ class InspectionMethods(UserMethods):
         """
         self._check_writable("forget_preview")
         named = {"record": record, "message": message, "session": session}
-        return deletion.preview(self._services, self.id, **named)
+        return forgetting.preview(self._services, self.id, **named)
 
     aforget_preview = twin(forget_preview)
 

@@ -203,6 +203,12 @@ class ForgetReport(FrozenModel):
     records: int = 0
     restored: int = 0
     """Records that hold again, because what had superseded them was deleted."""
+    shortened: list[str] = Field(default_factory=list)
+    """Messages out of which sentences that say a deleted record were taken."""
+    still_in: list[str] = Field(default_factory=list)
+    """Messages that still hold a value of a deleted record, or of which it cannot be
+    told which sentence says it; forget them by their ids.
+    """
     files: int = 0
     """Topic tracks and profile that cited deleted records; they are written anew."""
     read_again: int = 0

@@ -11,7 +11,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import ForgetReport
 from langmem_graph.rooms import Action, RoomAccess, author_name, room_name, shared_key
-from langmem_graph.storage import deletion
+from langmem_graph.storage import forgetting
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
 from langmem_graph.user_memory import Id, UserMemory
@@ -82,7 +82,7 @@ class SharedMemory(UserMemory):
             return self._room.forget(record=record, message=message, session=session)
         self._room._check_writable("forget")  # same package
         named = {"record": record, "message": message, "session": session}
-        return deletion.forget(
+        return forgetting.forget(
             self._room._services, self._room.id, **named, author=author_name(author)
         )
 

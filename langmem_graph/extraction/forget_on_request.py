@@ -1,9 +1,9 @@
 """forget: what the user asks to be forgotten is taken out of every text that tells it.
 
 The call that reads the messages names the request. Here a second call is shown the
-texts that may tell the thing, and says which of their words go; `commit` takes them out.
-Nothing is removed for words that are not the user's own, and a request for everything
-is only reported: `erase` is the way.
+texts that may tell the thing, and says which of their words go; `commit` takes them
+out. Nothing is removed for words that are not the user's own, and a request for
+everything is only reported: `erase` is the way.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

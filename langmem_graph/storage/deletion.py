@@ -1,4 +1,4 @@
-"""Forgetting messages, sessions and records, and erasing a user.
+"""Deleting messages and records with what was made of them, and erasing a user.
 
 A record that a forgotten message carries is deleted as a whole, since its text may
 repeat what the message said. What was done to other records is taken back in
@@ -10,29 +10,23 @@ reach.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from hashlib import sha256
 
 from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from langmem_graph.errors import InvalidInputError, LangMemGraphError
-from langmem_graph.ids_and_times import is_unique, session_key
+from langmem_graph.errors import LangMemGraphError
+from langmem_graph.ids_and_times import is_unique
 from langmem_graph.messages import UNNAMED
-from langmem_graph.reports import EraseReport, ForgetPreview, ForgetReport
+from langmem_graph.reports import EraseReport, ForgetReport
 from langmem_graph.rooms import shared_name
-from langmem_graph.storage import (
-    call_log,
-    pending_messages,
-    record_queries,
-    vector_rows,
-)
+from langmem_graph.storage import call_log, pending_messages, vector_rows
 from langmem_graph.storage.change_log import Numbers, forget_changes
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.rounds import FILE_KEYS
 from langmem_graph.storage.sqlite_database import portions, rows_where_in
-from langmem_graph.storage.superseded_labels import labelled_records
 from langmem_graph.storage.tables_and_migrations import (
     DELETED_ID,
     MESSAGES,
@@ -54,7 +48,6 @@ from langmem_graph.storage.tables_and_migrations import (
     vectors,
 )
 from langmem_graph.storage.tables_and_migrations import records as records_table
-from langmem_graph.storage.user_room import note_deletion
 from langmem_graph.storage.where_conditions import having
 
 _OF_CONTENT = re.compile(rf"m-[0-9a-f]{{32}}|{UNNAMED}.*", re.DOTALL)
@@ -65,76 +58,6 @@ _COPY = re.compile(r"~\d+$")
 """Ends the id of a message that was stored beside another one with the id that it came
 with.
 """
-
-
-def forget(services: Services, user_id: str, **named: str | None) -> ForgetReport:
-    """Delete the `record`, `message` or `session` of an id, with everything derived
-    from it.
-    """
-    _check_named(named)
-    with services.known_room(user_id) as room:
-        if room is None:
-            return ForgetReport()
-        with room.working, room.database.write_transaction() as connection:
-            done = _forget(connection, **named)
-            if done.messages or done.records:
-                note_deletion(connection)
-        room.finish_deletion()
-        services.drain(room, at_least=services.settings.storage.index_batch)
-        return done.model_copy(update={"traces_left": room.traces_left is not None})
-
-
-def preview(services: Services, user_id: str, **named: str | None) -> ForgetPreview:
-    """What `forget` would do: it is done, looked at and taken back in one
-    transaction.
-    """
-    _check_named(named)
-    r = records_table.c
-    held = select(r.n, r.status)
-    with services.known_room(user_id) as room:
-        if room is None:
-            return ForgetPreview(report=ForgetReport())
-        with room.database.write_transaction() as connection:
-            before = dict(map(tuple, connection.execute(held).all()))
-            with connection.begin_nested() as point:
-                done = _forget(connection, **named)
-                after = dict(map(tuple, connection.execute(held).all()))
-                point.rollback()
-            touched = [n for n, status in before.items() if after.get(n) != status]
-            whole = labelled_records(connection, touched)
-        gone = [whole[n] for n in touched if n not in after]
-        again = [whole[n] for n in touched if n in after]
-        return ForgetPreview(report=done, records=gone, restored=again)
-
-
-def _check_named(named: Mapping[str, str | None]) -> None:
-    if sum(name is not None for name in named.values()) != 1:
-        raise InvalidInputError(
-            "Name one thing to forget: a record, a message or a session."
-        )
-
-
-def _forget(
-    connection: Connection,
-    record: str | None,
-    message: str | None,
-    session: str | None,
-    author: str | None = None,
-) -> ForgetReport:
-    if author is not None:
-        return forget_messages(
-            connection, list(connection.scalars(having("author", author)))
-        )
-    if record is not None:
-        return forget_records(
-            connection, record_queries.numbers_of(connection, [record]).values()
-        )
-    if message is not None:
-        known = record_queries.message_numbers(connection, [message]).values()
-        return forget_messages(connection, [n for n, _, _ in known])
-    of_session = select(messages.c.n).join(sessions, sessions.c.n == messages.c.session)
-    named = of_session.where(sessions.c.session_id == session_key(session))
-    return forget_messages(connection, list(connection.scalars(named)))
 
 
 def forget_messages(connection: Connection, items: Numbers) -> ForgetReport:

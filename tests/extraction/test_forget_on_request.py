@@ -28,7 +28,7 @@ MARK = "[removed on request on 2026-05-02]"
 def removal(question: str) -> dict[str, Any]:
     """Every text in which the code stands, as a capable model answers."""
     lines = re.findall(r"^([mn]\d+) .*$", question, re.MULTILINE)
-    texts = {alias: line for alias, line in _lines(question)}
+    texts = dict(_lines(question))
     return {
         "remove": [
             {"text": alias, "words": CODE} for alias in lines if CODE in texts[alias]
