@@ -130,7 +130,8 @@ class MemoryDirectory(NotCopied):
         """
         if _FORKED_IN_USE.is_set():
             raise ForkedProcessError
-        key = (path.resolve(), read_only)
+        # not `resolve`, which raises a RuntimeError for links that lead in a circle
+        key = (Path(os.path.realpath(path)), read_only)
         with OPEN_GUARD:
             directory = _OPEN.get(key)
             if directory is None or directory.is_foreign():
