@@ -38,7 +38,7 @@ from langmem_graph.storage.directory_lock import (
     finish_erasures,
     remove_folder,
 )
-from langmem_graph.storage.sqlite_database import Database
+from langmem_graph.storage.sqlite_database import Database, is_lost
 from langmem_graph.storage.user_room import FolderRoom
 
 if TYPE_CHECKING:
@@ -201,22 +201,28 @@ class MemoryDirectory(NotCopied):
             return self._client
 
     def has(self, user_id: str) -> bool:
-        """Whether this user has a ledger here."""
-        return (self.folder(user_id) / "ledger.db").exists()
+        """Whether this user has a ledger here, or had one that is lost."""
+        ledger = self.folder(user_id) / "ledger.db"
+        return ledger.exists() or is_lost(ledger)
 
     def users(self, *, shared: bool = False) -> list[str]:
         """The ids of all users of whom something is stored, or the keys of all shared
         rooms.
         """
         found = list[str]()
-        for file in sorted(self._place(shared=shared).glob("[!.]*/ledger.db")):
+        for folder in sorted(self._place(shared=shared).glob("[!.]*")):
+            file = folder / "ledger.db"
+            if is_lost(file):
+                _log.warning("%s is missing, though its index or log is there", file)
+            if not file.exists():
+                continue
             place = f"{file.absolute().as_uri()}?mode=ro"
             try:
                 with closing(sqlite3.connect(place, uri=True)) as ledger:
                     rows = ledger.execute(_OWNER, ["room" if shared else "user_id"])
                     found += [shared_key(row[0]) if shared else row[0] for row in rows]
             except sqlite3.Error as error:  # the others are not to wait for its repair
-                _log.warning("whose memory %s is cannot be read: %s", file, error)
+                _log.warning("the owner of %s cannot be read: %s", file, error)
         return sorted(found)
 
     def read_each(

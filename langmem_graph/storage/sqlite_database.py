@@ -31,6 +31,8 @@ from langmem_graph.storage import tables_and_migrations
 from langmem_graph.storage.number_lists import NUMBERS, one_of, one_of_given
 
 T = TypeVar("T")
+_HEADER_BYTES = 100
+"""No SQLite file is shorter; SQLite takes one of 0 bytes, or of 1, for a new one."""
 _AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
 _STATEMENTS: LRUCache[Any, Any] = LRUCache(1_000)
 """The compiled statements of all ledgers."""
@@ -84,6 +86,13 @@ class Database:
         self._identity = identity_of(self.file)
 
     def _prepare(self) -> None:
+        if is_lost(self.file):
+            raise self._lost("is missing, though its index or its log is there")
+        if not self._read_only:
+            self._make_file()
+        size = self.file.stat().st_size if self.file.exists() else _HEADER_BYTES
+        if size < _HEADER_BYTES:
+            raise self._lost(f"has {size} bytes")
         if self._read_only:
             version = self.read(
                 lambda c: tables_and_migrations.refuse_newer(c, self._migrations)
@@ -97,7 +106,6 @@ class Database:
                     "up to date, and nothing is lost."
                 )
             return
-        self._make_file()
         with closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
         with self.write_transaction() as connection:
@@ -121,12 +129,14 @@ class Database:
                     f"The ledger {self.file} cannot be made: {error}. Check that the "
                     "directory can be written and has free space."
                 ) from error
-        if self.file.stat().st_size == 0:
-            raise StorageError(
-                f"The ledger {self.file} has 0 bytes: what it held is lost, perhaps by "
-                "a power cut. Nothing was changed. Put a copy of it there, or erase "
-                "this memory to begin anew."
-            )
+
+    def _lost(self, problem: str) -> StorageError:
+        folder = self.file.parent
+        return StorageError(
+            f"The ledger {self.file} {problem}: what it held is lost, perhaps by a "
+            "power cut. Nothing was changed. Put a copy of it there, or erase this "
+            f"memory (or delete the folder {folder}) to begin anew."
+        )
 
     def _link_first_page(self) -> None:
         with NamedTemporaryFile(dir=self.file.parent, prefix="new-") as new:
@@ -276,6 +286,20 @@ class Database:
         """
         self._closed = True  # a thread that was abandoned must not write any more
         self._engine.dispose()
+
+
+def is_lost(file: Path) -> bool:
+    """Whether a ledger is missing though something is there that only follows one.
+
+    A ledger is made before its index and its write-ahead log, which SQLite would take
+    for a new ledger's.
+    """
+    if file.exists():
+        return False
+    log = file.with_name(f"{file.name}-wal")
+    return any(file.parent.glob("chroma-*/*")) or (
+        log.exists() and log.stat().st_size > 0
+    )
 
 
 def identity_of(file: Path) -> tuple[int, int] | None:
