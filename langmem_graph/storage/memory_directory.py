@@ -38,7 +38,7 @@ from langmem_graph.storage.directory_lock import (
     finish_erasures,
     remove_folder,
 )
-from langmem_graph.storage.sqlite_database import Database, is_lost
+from langmem_graph.storage.sqlite_database import Database, explained_files, is_lost
 from langmem_graph.storage.user_room import FolderRoom
 
 if TYPE_CHECKING:
@@ -184,7 +184,12 @@ class MemoryDirectory(NotCopied):
                 "it is opened without read_only=True."
             )
         lock = DirectoryLock(self.path)
-        finish_erasures(self.path)
+        try:
+            with explained_files(self.path):
+                finish_erasures(self.path)
+        except BaseException:
+            lock.release()
+            raise
         # others may use the server too; only embedded writers may not
         if self._chroma is not None:
             lock.release()
@@ -203,22 +208,26 @@ class MemoryDirectory(NotCopied):
     def has(self, user_id: str) -> bool:
         """Whether this user has a ledger here, or had one that is lost."""
         ledger = self.folder(user_id) / "ledger.db"
-        return ledger.exists() or is_lost(ledger)
+        with explained_files(ledger):
+            return ledger.exists() or is_lost(ledger)
 
     def users(self, *, shared: bool = False) -> list[str]:
         """The ids of all users of whom something is stored, or the keys of all shared
         rooms.
         """
         found = list[str]()
-        for folder in sorted(self._place(shared=shared).glob("[!.]*")):
+        place = self._place(shared=shared)
+        with explained_files(place):
+            folders = sorted(place.glob("[!.]*"))
+        for folder in folders:
             file = folder / "ledger.db"
             if is_lost(file):
                 _log.warning("%s is missing, though its index or log is there", file)
             if not file.exists():
                 continue
-            place = f"{file.absolute().as_uri()}?mode=ro"
+            address = f"{file.absolute().as_uri()}?mode=ro"
             try:
-                with closing(sqlite3.connect(place, uri=True)) as ledger:
+                with closing(sqlite3.connect(address, uri=True)) as ledger:
                     rows = ledger.execute(_OWNER, ["room" if shared else "user_id"])
                     found += [shared_key(row[0]) if shared else row[0] for row in rows]
             except sqlite3.Error as error:  # the others are not to wait for its repair
@@ -344,15 +353,9 @@ class MemoryDirectory(NotCopied):
             raise NothingStoredError(
                 f"Nothing is stored of {described(user_id)} in {self.path}."
             )
-        try:
-            if create:
+        if create:
+            with explained_files(folder):
                 folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"The user's folder {folder} cannot be created: {error}. Check that "
-                "the directory "
-                "can be written to and has free space."
-            ) from error
         connect, read_only = self.server, self._read_only
         room = FolderRoom(
             folder, user_id, self._settings, connect=connect, read_only=read_only
@@ -396,8 +399,9 @@ class MemoryDirectory(NotCopied):
             return EraseReport(messages=0, files=0, bytes=0)
         held = self._drop_collections(user_id)
         with self.emptied(user_id) as folder:
-            files = [file for file in folder.rglob("*") if file.is_file()]
-            size = sum(file.stat().st_size for file in files)
+            with explained_files(folder):
+                files = [file for file in folder.rglob("*") if file.is_file()]
+                size = sum(file.stat().st_size for file in files)
             remove_folder(folder)
         return EraseReport(messages=held, files=len(files), bytes=size)
 

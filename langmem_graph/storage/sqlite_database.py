@@ -81,9 +81,9 @@ class Database:
             hide_parameters=True,  # an error or a log must not quote what is stored
         )
         event.listen(self._engine, "begin", _begin)
-        with self._explained():
+        with self._explained(), explained_files(self.file):
             self._prepare()
-        self._identity = identity_of(self.file)
+            self._identity = identity_of(self.file)
 
     def _prepare(self) -> None:
         if is_lost(self.file):
@@ -122,13 +122,7 @@ class Database:
         So a file of 0 bytes is never a new one, but what a power cut has left.
         """
         if not self.file.exists():
-            try:
-                self._link_first_page()
-            except OSError as error:
-                raise StorageError(
-                    f"The ledger {self.file} cannot be made: {error}. Check that the "
-                    "directory can be written and has free space."
-                ) from error
+            self._link_first_page()
 
     def _lost(self, problem: str) -> StorageError:
         folder = self.file.parent
@@ -151,7 +145,12 @@ class Database:
                 # A file system without hard links: made in two steps, between which a
                 # power cut leaves 0 bytes.
                 with suppress(FileExistsError), self.file.open("xb") as file:
-                    file.write(_first_page())
+                    try:
+                        file.write(_first_page())
+                        file.flush()
+                    except OSError:  # a full disk: nothing is lost, and nothing is left
+                        self.file.unlink()
+                        raise
 
     def _connect(self) -> sqlite3.Connection:
         if self._closed:
@@ -288,6 +287,18 @@ class Database:
         self._engine.dispose()
 
 
+@contextmanager
+def explained_files(place: Path) -> Iterator[None]:
+    """Turn the system's errors about files and folders into ours."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{place} cannot be used: {error}. Check that it can be read (and written, "
+            "unless read_only=True) and that its disk has free space; then try again."
+        ) from error
+
+
 def is_lost(file: Path) -> bool:
     """Whether a ledger is missing though something is there that only follows one.
 
@@ -306,10 +317,11 @@ def identity_of(file: Path) -> tuple[int, int] | None:
     """What tells a file from another one that takes its place later; None where there
     is none.
     """
-    try:
-        status = file.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    with explained_files(file):
+        try:
+            status = file.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
     return status.st_dev, status.st_ino
 
 
