@@ -306,13 +306,13 @@ class VectorIndex(NotCopied):
 
 def write_checksums(directory: Path) -> None:
     """Write down the checksums of all index files, which Chroma must have closed."""
-    if directory.is_dir():
-        try:
+    try:
+        if directory.is_dir():
             (directory / CHECKSUM_FILE).write_text(
                 json.dumps(_sums(directory)), encoding="utf-8"
             )
-        except OSError:  # a full disk: without checksums the files are used unchecked
-            (directory / CHECKSUM_FILE).unlink(missing_ok=True)
+    except OSError:  # a full disk: without checksums the files are used unchecked
+        (directory / CHECKSUM_FILE).unlink(missing_ok=True)
 
 
 def remove_checksums(directory: Path, remedy: str = REBUILD) -> None:
