@@ -221,16 +221,19 @@ class MemoryDirectory(NotCopied):
             folders = sorted(place.glob("[!.]*"))
         for folder in folders:
             file = folder / "ledger.db"
-            if is_lost(file):
-                _log.warning("%s is missing, though its index or log is there", file)
-            if not file.exists():
-                continue
             address = f"{file.absolute().as_uri()}?mode=ro"
             try:
+                if is_lost(file):
+                    _log.warning(
+                        "%s is missing, though its index or log is there", file
+                    )
+                if not file.exists():
+                    continue
                 with closing(sqlite3.connect(address, uri=True)) as ledger:
                     rows = ledger.execute(_OWNER, ["room" if shared else "user_id"])
                     found += [shared_key(row[0]) if shared else row[0] for row in rows]
-            except sqlite3.Error as error:  # the others are not to wait for its repair
+            # the others are not to wait for its repair
+            except (sqlite3.Error, OSError) as error:
                 _log.warning("the owner of %s cannot be read: %s", file, error)
         return sorted(found)
 
