@@ -69,17 +69,32 @@ class LoopThread:
                 # only the span is handed over
                 empty.run(tracing.resume, tracing.current())
                 return empty.run(asyncio.run_coroutine_threadsafe, work, loop)
-        except BaseException as error:
-            # An interrupt may come when the loop has begun it already; closed from
-            # here, it would never let go of what it holds.
-            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
-                work.close()
+        except Exception as error:
+            work.close()
             # the program or the memory is at its end
             if isinstance(error, RuntimeError):
                 raise ClosedMemoryError(
                     f"The memory cannot work any more: {error}."
                 ) from error
             raise
+        except BaseException:
+            self._end(work)
+            raise
+
+    def _end(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Cancel work, whether the loop has begun it or an interrupt came before.
+
+        The loop looks for itself: closed from another thread, work that has begun would
+        never let go of what it holds.
+        """
+        loop = self._loop
+        if inspect.getcoroutinestate(work) == inspect.CORO_CLOSED:
+            return
+        if loop is None:
+            work.close()
+            return
+        with suppress(RuntimeError):  # a closed loop, which has ended its work
+            loop.call_soon_threadsafe(_cancel, work)
 
     def _check(self) -> None:
         """Before the lock, which a thread may have held at a fork."""
@@ -101,8 +116,9 @@ class LoopThread:
         """Run work on the loop and wait for its result; an interrupt cancels
         the work.
         """
-        future = self.submit(work)
+        future = Future[T]()  # so that an interrupt at any moment finds one
         try:
+            future = self.submit(work)
             return result_of(future, seconds)
         except CancelledError as error:
             raise ClosedMemoryError(
@@ -111,7 +127,7 @@ class LoopThread:
                 "again."
             ) from error
         except BaseException as error:  # noqa: BLE001  # the work's, or an interrupt of the wait
-            future.cancel()
+            self._end(work)
             raise _told(future, error)  # noqa: B904  # mostly the same error
 
     async def arun(self, work: Coroutine[Any, Any, T]) -> T:
@@ -175,6 +191,14 @@ def _told(future: "Future[Any]", error: BaseException) -> BaseException:
     """
     is_own = future.done() and not future.cancelled() and future.exception() is error
     return without_exits(error) if is_own else error
+
+
+def _cancel(work: Coroutine[Any, Any, Any]) -> None:
+    tasks = [task for task in asyncio.all_tasks() if task.get_coro() is work]
+    for task in tasks:
+        task.cancel()
+    if not tasks:
+        work.close()
 
 
 async def _cancel_all() -> None:

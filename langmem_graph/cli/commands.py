@@ -27,6 +27,7 @@ from langmem_graph.cli.options import (
     DEFAULT_MEMORY,
     BaseUrlOption,
     ChromaOption,
+    Commands,
     EmbeddingsOption,
     JsonOption,
     MemoryOption,
@@ -35,9 +36,11 @@ from langmem_graph.cli.options import (
     UserOption,
     WhereOption,
     YesOption,
+    check_file,
     known_rooms,
     opened,
     read_json,
+    shown,
 )
 from langmem_graph.cli.printing import print_json
 from langmem_graph.cli.serving import inspect, mcp
@@ -48,7 +51,10 @@ from langmem_graph.results import SearchBy
 from langmem_graph.retrieval.quoted_context import plain_json
 
 app = typer.Typer(
-    no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich"
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
 )
 
 
@@ -119,7 +125,10 @@ def chat(
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="Chat JSONL or a ChatGPT export.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="Chat JSONL or a ChatGPT export.", callback=check_file),
+    ],
     user: UserOption,
     read: Annotated[
         bool, typer.Option("--read", help="Then let a model read, as flush.")
@@ -392,7 +401,8 @@ for _command in (expire, inspect, mcp, migrate, move, users, usage):
 def export(
     user: UserOption,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Default: print.")
+        Path | None,
+        typer.Option("--output", "-o", help="Default: print.", callback=check_file),
     ] = None,
     where: WhereOption = None,
     directory: MemoryOption = DEFAULT_MEMORY,
@@ -420,13 +430,15 @@ def erase(
 ) -> None:
     """Delete everything of a user, for good."""
     if not yes:
-        typer.confirm(f"Erase everything of {user!r} in {directory}?", abort=True)
+        typer.confirm(
+            f"Erase everything of {user!r} in {shown(directory)}?", abort=True
+        )
     with opened(directory, chroma, "hash") as memory:  # erasing embeds nothing
         is_known = memory._services.directory.has(user)  # same package
         report = memory.user(user).erase()
     if not (is_known or report.files or report.shared_rooms):
         raise InvalidInputError(
-            f"Nothing is stored of user {user!r} in {directory}: no data erased."
+            f"Nothing is stored of user {user!r} in {shown(directory)}: no data erased."
         )
     print_json(report) if as_json else printing.show_erased(user, report)
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from langmem_graph.errors import InvalidInputError, MemoryLockedError, StorageError
 from langmem_graph.memory import Memory
 from langmem_graph.rooms import room_names, shared_key, shared_name
-from langmem_graph.storage.location import read_location
+from langmem_graph.storage.location import may_hold_password, read_location
 
 UserOption = Annotated[
     str, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
@@ -69,6 +70,52 @@ SharedOption = Annotated[
     ),
 ]
 DEFAULT_MEMORY = "memory"
+# `except` takes a tuple; typer has moved the class of these
+_USAGE_ERRORS: Any = typer.BadParameter.__bases__
+
+
+class Commands(TyperGroup):
+    """The commands; no error about what was given to them quotes a password."""
+
+    def make_context(self, *given: Any, **options: Any) -> Any:
+        """Read what is given to all commands."""
+        with _quoting_no_password():
+            return super().make_context(*given, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read what is given to one command, and run it."""
+        with _quoting_no_password():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _quoting_no_password() -> Iterator[None]:
+    try:
+        yield
+    except _USAGE_ERRORS as error:
+        if not may_hold_password(error.format_message()):
+            raise
+        raise InvalidInputError(
+            "What is given reads as a URL or a connection string, for which there is "
+            "no place here; it is not shown, as it may hold a password. Name a "
+            "database with --memory, and see --help."
+        ) from None
+
+
+def check_file(file: Path | None) -> Path | None:
+    """Refuse a URL that is given in the place of a file, without showing it."""
+    if file is not None and may_hold_password(str(file)):
+        raise InvalidInputError(
+            "This reads as a URL or a connection string. Give a file here, and a "
+            "database with --memory."
+        )
+    return file
+
+
+def shown(place: str) -> str:
+    """A memory's place as messages may name it."""
+    location = read_location(place)
+    return str(location) if isinstance(location, Path) else "the database"
 
 
 def read_json(given: str | None, name: str) -> Any:

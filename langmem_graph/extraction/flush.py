@@ -339,7 +339,7 @@ class BackgroundWorker:
                 keys = await in_thread(expiry.every_room, self._services)
             except Exception as error:  # noqa: BLE001  # tomorrow it is tried again
                 _log.warning(
-                    "whose memory is too old could not be read: %s", for_log(error)
+                    "the users with limits could not be listed: %s", for_log(error)
                 )
                 keys = []
             for key in keys:

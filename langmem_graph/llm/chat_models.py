@@ -1,6 +1,7 @@
 """Chat models: from a name, from a server's URL, or checked as they are given."""
 
 import os
+import re
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -11,6 +12,8 @@ from langmem_graph.llm.answer_schemas import GroundedAnswer
 DEFAULT_MODEL = "openai:gpt-4o-mini"
 TIMEOUT_SECONDS = 120.0
 MAX_TOKENS = 1_024
+_CREDENTIALS = re.compile(r"//.*@", re.DOTALL)
+"""What stands before the host of a URL."""
 
 
 def load_chat_model(
@@ -50,9 +53,8 @@ def load_chat_model(
         made: BaseChatModel = init_chat_model(model or DEFAULT_MODEL, **options)
         return made
     except Exception as error:  # every provider raises errors of its own
-        wanted = (
-            f"{model or 'any'} at {base_url}" if base_url else model or DEFAULT_MODEL
-        )
+        at = f" at {_CREDENTIALS.sub('//', base_url)}" if base_url else ""
+        wanted = f"{model or ('any' if at else DEFAULT_MODEL)}{at}"
         raise ChatModelError(f"No chat model ({wanted}): {error}") from error
 
 

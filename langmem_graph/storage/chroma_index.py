@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langmem_graph.errors import IndexUnavailableError, InvalidInputError, NotCopied
+from langmem_graph.ids_and_times import is_unicode
 from langmem_graph.threads import start_thread
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 SERVER_SECONDS = 30.0
 MAX_BATCH = 5_461  # Chroma's own limit for one write
+_SERVERS = "chroma must be http://HOST:PORT (or https://), or a client"
 REBUILD = "langmem-graph rebuild --user USER"
 """How a user builds the index anew."""
 CHECKSUM_FILE = "langmem-graph.seal"
@@ -44,14 +46,29 @@ _LENGTH_BYTES = 4  # one float for each vector
 
 
 def check_chroma(chroma: object) -> None:
-    """Refuse anything but None, a URL such as `http://localhost:8000`, or a client."""
+    """Refuse anything but None, a URL such as `http://localhost:8000`, or a client.
+
+    Raises:
+        InvalidInputError: it is something else. The error quotes nothing of it, since
+            it may hold a password.
+    """
     if chroma is None or hasattr(chroma, "get_or_create_collection"):
         return
-    url = urlsplit(chroma) if isinstance(chroma, str) else None
-    if url is None or url.scheme not in ("http", "https") or not url.hostname:
+    if not isinstance(chroma, str):
+        raise InvalidInputError(f"{_SERVERS}, not a {type(chroma).__name__}.")
+    try:
+        url = urlsplit(chroma)
+        is_server = url.scheme in ("http", "https") and url.hostname and url.port != 0
+    except ValueError:  # its text quotes what was given
+        is_server = False
+    # A password's "/", "?" or "#" ends the host, and what follows counts as a path.
+    if not is_server or "@" in unquote(f"{url.hostname}{url.path}{url[3]}{url[4]}"):
         raise InvalidInputError(
-            f"chroma must be http://HOST:PORT or a client, not {chroma!r}."
+            f"{_SERVERS}; the port is a number from 1 to 65535, and a user or password "
+            "is percent-encoded. This URL is not shown, as it may hold a password."
         )
+    if not is_unicode(chroma):
+        raise InvalidInputError(f"{_SERVERS}; this URL is no valid text.")
 
 
 def connect(chroma: Any) -> "ClientAPI":
@@ -289,13 +306,13 @@ class VectorIndex(NotCopied):
 
 def write_checksums(directory: Path) -> None:
     """Write down the checksums of all index files, which Chroma must have closed."""
-    if directory.is_dir():
-        try:
+    try:
+        if directory.is_dir():
             (directory / CHECKSUM_FILE).write_text(
                 json.dumps(_sums(directory)), encoding="utf-8"
             )
-        except OSError:  # a full disk: without checksums the files are used unchecked
-            (directory / CHECKSUM_FILE).unlink(missing_ok=True)
+    except OSError:  # a full disk: without checksums the files are used unchecked
+        (directory / CHECKSUM_FILE).unlink(missing_ok=True)
 
 
 def remove_checksums(directory: Path, remedy: str = REBUILD) -> None:

@@ -4,8 +4,10 @@ import os
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.ids_and_times import is_unicode
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/.*)", re.DOTALL)
 """At least two characters, so that `C:/memory` is a directory."""
@@ -13,6 +15,8 @@ _CREDENTIALS = re.compile(
     r":[^/\\:@]*@|(?:host|server|dbname|user|password|passwd|pwd)\s*=", re.IGNORECASE
 )
 """What a connection string holds, and the name of no directory should."""
+_ENCODED_AGAIN = re.compile(r"%(?:25)+")
+"""A percent sign that was percent-encoded, however often."""
 _WAYS = "Give a directory, or a database as postgresql://USER@HOST/NAME"
 
 
@@ -35,22 +39,19 @@ def read_location(given: Any) -> Any:
         return given
     if not isinstance(given, str | os.PathLike):
         raise InvalidInputError(f"{_WAYS}, not a {type(given).__name__}.")
-    text = os.fspath(given)
-    if not isinstance(text, str):
-        raise InvalidInputError(f"{_WAYS}, as text.")
-    text = text.strip()
-    if not text:
-        raise InvalidInputError(f"The place of the memory is empty. {_WAYS}.")
+    text = _text_of(given)
     named = _SCHEME.match(text)
     if named is None:
-        if "://" in text:  # such as a URL in quotation marks
+        if "://" in _decoded(text):  # such as a URL in quotation marks
             raise InvalidInputError(f"A URL must begin with its scheme. {_WAYS}.")
-        if _CREDENTIALS.search(text):
+        if may_hold_password(text):
             raise InvalidInputError(f"This reads as a connection string. {_WAYS}.")
-        return Path(text).expanduser()
+        return _directory(text)
     scheme, rest = named.group(1).lower(), named.group(2)
     is_postgres = scheme.partition("+")[0] in ("postgresql", "postgres")
     if is_postgres and isinstance(given, str) and rest.startswith("//"):
+        if not is_unicode(rest):
+            raise InvalidInputError(f"This URL is no valid text. {_WAYS}.")
         return f"postgresql:{rest}"
     raise InvalidInputError(f"No memory is kept at {scheme}://. {_WAYS}.")
 
@@ -58,3 +59,43 @@ def read_location(given: Any) -> Any:
 def is_database(location: Any) -> bool:
     """Whether a location that was read is a database, not a directory."""
     return not isinstance(location, Path)
+
+
+def may_hold_password(text: str) -> bool:
+    """Whether a text reads as a URL or a connection string, percent-encoded or not."""
+    decoded = _decoded(text)
+    return "://" in decoded or _CREDENTIALS.search(decoded) is not None
+
+
+def _text_of(given: Any) -> str:
+    try:
+        text = os.fspath(given)
+    except TypeError:  # a path-like object whose path is neither text nor bytes
+        text = None
+    if not isinstance(text, str):
+        raise InvalidInputError(f"{_WAYS}, as text.")
+    text = text.strip()
+    if not text:
+        raise InvalidInputError(f"The place of the memory is empty. {_WAYS}.")
+    if "\0" in text:
+        raise InvalidInputError(f"No place has a zero character in it. {_WAYS}.")
+    return text
+
+
+def _directory(text: str) -> Path:
+    try:
+        os.fsencode(text)
+        return Path(text).expanduser()
+    except UnicodeEncodeError:
+        raise InvalidInputError(
+            f"No directory can have this name, which is no valid text. {_WAYS}."
+        ) from None
+    except RuntimeError as error:
+        raise InvalidInputError(
+            "The home directory that this path begins with is unknown. Give the "
+            "directory's whole path."
+        ) from error
+
+
+def _decoded(text: str) -> str:
+    return unquote(_ENCODED_AGAIN.sub("%", text))

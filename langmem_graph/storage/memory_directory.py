@@ -38,7 +38,7 @@ from langmem_graph.storage.directory_lock import (
     finish_erasures,
     remove_folder,
 )
-from langmem_graph.storage.sqlite_database import Database
+from langmem_graph.storage.sqlite_database import Database, explained_files, is_lost
 from langmem_graph.storage.user_room import FolderRoom
 
 if TYPE_CHECKING:
@@ -130,7 +130,8 @@ class MemoryDirectory(NotCopied):
         """
         if _FORKED_IN_USE.is_set():
             raise ForkedProcessError
-        key = (path.resolve(), read_only)
+        # not `resolve`, which raises a RuntimeError for links that lead in a circle
+        key = (Path(os.path.realpath(path)), read_only)
         with OPEN_GUARD:
             directory = _OPEN.get(key)
             if directory is None or directory.is_foreign():
@@ -183,7 +184,12 @@ class MemoryDirectory(NotCopied):
                 "it is opened without read_only=True."
             )
         lock = DirectoryLock(self.path)
-        finish_erasures(self.path)
+        try:
+            with explained_files(self.path):
+                finish_erasures(self.path)
+        except BaseException:
+            lock.release()
+            raise
         # others may use the server too; only embedded writers may not
         if self._chroma is not None:
             lock.release()
@@ -200,22 +206,35 @@ class MemoryDirectory(NotCopied):
             return self._client
 
     def has(self, user_id: str) -> bool:
-        """Whether this user has a ledger here."""
-        return (self.folder(user_id) / "ledger.db").exists()
+        """Whether this user has a ledger here, or had one that is lost."""
+        ledger = self.folder(user_id) / "ledger.db"
+        with explained_files(ledger):
+            return ledger.exists() or is_lost(ledger)
 
     def users(self, *, shared: bool = False) -> list[str]:
         """The ids of all users of whom something is stored, or the keys of all shared
         rooms.
         """
         found = list[str]()
-        for file in sorted(self._place(shared=shared).glob("[!.]*/ledger.db")):
-            place = f"{file.absolute().as_uri()}?mode=ro"
+        place = self._place(shared=shared)
+        with explained_files(place):
+            folders = sorted(place.glob("[!.]*"))
+        for folder in folders:
+            file = folder / "ledger.db"
+            address = f"{file.absolute().as_uri()}?mode=ro"
             try:
-                with closing(sqlite3.connect(place, uri=True)) as ledger:
+                if is_lost(file):
+                    _log.warning(
+                        "%s is missing, though its index or log is there", file
+                    )
+                if not file.exists():
+                    continue
+                with closing(sqlite3.connect(address, uri=True)) as ledger:
                     rows = ledger.execute(_OWNER, ["room" if shared else "user_id"])
                     found += [shared_key(row[0]) if shared else row[0] for row in rows]
-            except sqlite3.Error as error:  # the others are not to wait for its repair
-                _log.warning("whose memory %s is cannot be read: %s", file, error)
+            # the others are not to wait for its repair
+            except (sqlite3.Error, OSError) as error:
+                _log.warning("the owner of %s cannot be read: %s", file, error)
         return sorted(found)
 
     def read_each(
@@ -337,15 +356,9 @@ class MemoryDirectory(NotCopied):
             raise NothingStoredError(
                 f"Nothing is stored of {described(user_id)} in {self.path}."
             )
-        try:
-            if create:
+        if create:
+            with explained_files(folder):
                 folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"The user's folder {folder} cannot be created: {error}. Check that "
-                "the directory "
-                "can be written to and has free space."
-            ) from error
         connect, read_only = self.server, self._read_only
         room = FolderRoom(
             folder, user_id, self._settings, connect=connect, read_only=read_only
@@ -389,8 +402,9 @@ class MemoryDirectory(NotCopied):
             return EraseReport(messages=0, files=0, bytes=0)
         held = self._drop_collections(user_id)
         with self.emptied(user_id) as folder:
-            files = [file for file in folder.rglob("*") if file.is_file()]
-            size = sum(file.stat().st_size for file in files)
+            with explained_files(folder):
+                files = [file for file in folder.rglob("*") if file.is_file()]
+                size = sum(file.stat().st_size for file in files)
             remove_folder(folder)
         return EraseReport(messages=held, files=len(files), bytes=size)
 

@@ -15,6 +15,7 @@ from concurrent import futures
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self, TypeVar, cast
+from urllib.parse import unquote
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -186,10 +187,16 @@ def connect(database: Any, settings: StorageSettings) -> Engine:
     try:
         location = read_location(database)
         url = make_url(location if is_database(location) else "")
+        # The rest of a password with an "@" in it would count as host and name, which
+        # errors show.
+        is_unclear = "@" in unquote(f"{url.host}/{url.database}")
     except (ArgumentError, ValueError):
+        is_unclear = True
+    if is_unclear:
         raise InvalidInputError(
-            "The database's URL must be postgresql://USER@HOST/NAME."
-        ) from None
+            "The database's URL must be postgresql://USER@HOST/NAME, with user and "
+            "password percent-encoded."
+        )
     engine = sa.create_engine(
         url.set(drivername="postgresql+langmem_graph"),
         poolclass=QueuePool,

@@ -31,6 +31,8 @@ from langmem_graph.storage import tables_and_migrations
 from langmem_graph.storage.number_lists import NUMBERS, one_of, one_of_given
 
 T = TypeVar("T")
+_HEADER_BYTES = 100
+"""No SQLite file is shorter; SQLite takes one of 0 bytes, or of 1, for a new one."""
 _AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
 _STATEMENTS: LRUCache[Any, Any] = LRUCache(1_000)
 """The compiled statements of all ledgers."""
@@ -79,11 +81,18 @@ class Database:
             hide_parameters=True,  # an error or a log must not quote what is stored
         )
         event.listen(self._engine, "begin", _begin)
-        with self._explained():
+        with self._explained(), explained_files(self.file):
             self._prepare()
-        self._identity = identity_of(self.file)
+            self._identity = identity_of(self.file)
 
     def _prepare(self) -> None:
+        if is_lost(self.file):
+            raise self._lost("is missing, though its index or its log is there")
+        if not self._read_only:
+            self._make_file()
+        size = self.file.stat().st_size if self.file.exists() else _HEADER_BYTES
+        if size < _HEADER_BYTES:
+            raise self._lost(f"has {size} bytes")
         if self._read_only:
             version = self.read(
                 lambda c: tables_and_migrations.refuse_newer(c, self._migrations)
@@ -97,7 +106,6 @@ class Database:
                     "up to date, and nothing is lost."
                 )
             return
-        self._make_file()
         with closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
         with self.write_transaction() as connection:
@@ -114,19 +122,15 @@ class Database:
         So a file of 0 bytes is never a new one, but what a power cut has left.
         """
         if not self.file.exists():
-            try:
-                self._link_first_page()
-            except OSError as error:
-                raise StorageError(
-                    f"The ledger {self.file} cannot be made: {error}. Check that the "
-                    "directory can be written and has free space."
-                ) from error
-        if self.file.stat().st_size == 0:
-            raise StorageError(
-                f"The ledger {self.file} has 0 bytes: what it held is lost, perhaps by "
-                "a power cut. Nothing was changed. Put a copy of it there, or erase "
-                "this memory to begin anew."
-            )
+            self._link_first_page()
+
+    def _lost(self, problem: str) -> StorageError:
+        folder = self.file.parent
+        return StorageError(
+            f"The ledger {self.file} {problem}: what it held is lost, perhaps by a "
+            "power cut. Nothing was changed. Put a copy of it there, or erase this "
+            f"memory (or delete the folder {folder}) to begin anew."
+        )
 
     def _link_first_page(self) -> None:
         with NamedTemporaryFile(dir=self.file.parent, prefix="new-") as new:
@@ -141,7 +145,12 @@ class Database:
                 # A file system without hard links: made in two steps, between which a
                 # power cut leaves 0 bytes.
                 with suppress(FileExistsError), self.file.open("xb") as file:
-                    file.write(_first_page())
+                    try:
+                        file.write(_first_page())
+                        file.flush()
+                    except OSError:  # a full disk: nothing is lost, and nothing is left
+                        self.file.unlink()
+                        raise
 
     def _connect(self) -> sqlite3.Connection:
         if self._closed:
@@ -278,14 +287,41 @@ class Database:
         self._engine.dispose()
 
 
+@contextmanager
+def explained_files(place: Path) -> Iterator[None]:
+    """Turn the system's errors about files and folders into ours."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{place} cannot be used: {error}. Check that it can be read (and written, "
+            "unless read_only=True) and that its disk has free space; then try again."
+        ) from error
+
+
+def is_lost(file: Path) -> bool:
+    """Whether a ledger is missing though something is there that only follows one.
+
+    A ledger is made before its index and its write-ahead log, which SQLite would take
+    for a new ledger's.
+    """
+    if file.exists():
+        return False
+    log = file.with_name(f"{file.name}-wal")
+    return any(file.parent.glob("chroma-*/*")) or (
+        log.exists() and log.stat().st_size > 0
+    )
+
+
 def identity_of(file: Path) -> tuple[int, int] | None:
     """What tells a file from another one that takes its place later; None where there
     is none.
     """
-    try:
-        status = file.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    with explained_files(file):
+        try:
+            status = file.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
     return status.st_dev, status.st_ino
 
 

@@ -34,7 +34,7 @@ from langmem_graph.storage import (
     vector_rows,
 )
 from langmem_graph.storage.chroma_index import REBUILD, VectorIndex
-from langmem_graph.storage.sqlite_database import Database
+from langmem_graph.storage.sqlite_database import Database, explained_files
 from langmem_graph.storage.tables_and_migrations import (
     TRACES_LEFT,
     Steps,
@@ -221,9 +221,10 @@ class LedgerFolder(OpenLedger):
         self.index = self._index(self.index.name, _new_directory())
         with self.database.write_transaction() as connection:
             self._remember_index(connection)
-        for old in self.folder.glob("chroma-*"):
-            if old.name != self.index.place:
-                shutil.rmtree(old)
+        with explained_files(self.folder):
+            for old in self.folder.glob("chroma-*"):
+                if old.name != self.index.place:
+                    shutil.rmtree(old)
 
     def _remember_index(self, connection: Connection) -> None:
         set_meta(connection, "index", self.index.identity)

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-from langmem_graph.errors import ClosedMemoryError, IndexUnavailableError
+from langmem_graph.errors import ClosedMemoryError, IndexUnavailableError, StorageError
 from langmem_graph.settings import Settings
 from langmem_graph.storage import memory_directory, tables_and_migrations
 from langmem_graph.storage.memory_directory import MemoryDirectory
+from langmem_graph.storage.sqlite_database import explained_files
 from langmem_graph.storage.user_room import LedgerFolder
 from langmem_graph.store import item_tables
 
@@ -29,7 +30,8 @@ class SharedFolder(LedgerFolder):
 
     def __init__(self, directory: MemoryDirectory, settings: Settings) -> None:
         folder = directory.path / FOLDER
-        folder.mkdir(exist_ok=True)
+        with explained_files(folder):
+            folder.mkdir(exist_ok=True)
         migrations = item_tables.MIGRATIONS
         super().__init__(
             folder, settings, connect=directory.server, migrations=migrations
@@ -119,7 +121,7 @@ class SharedFolder(LedgerFolder):
         try:
             super().renew_index()
         # old vectors and files do no harm
-        except (IndexUnavailableError, OSError) as error:
+        except (IndexUnavailableError, StorageError) as error:
             _log.warning("%s", error)
         with self.database.write_transaction() as connection:
             item_tables.index_everything_again(connection)

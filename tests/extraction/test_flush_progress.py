@@ -1,5 +1,6 @@
 """A flush that tells how far it has come, is stopped or interrupted, and is gone on with."""
 
+import asyncio
 import os
 import signal
 import threading
@@ -12,6 +13,7 @@ import pytest
 from langmem_graph import FlushProgress
 from langmem_graph.errors import InvalidInputError
 from tests.support.backlog import fill, noting, owned
+from tests.support.hanging import LIMIT
 from tests.support.models import AnswersBySchema
 from tests.support.writing import memories
 
@@ -195,6 +197,39 @@ def test_an_interrupt_ends_the_wait_and_the_flush(open_memory: Any) -> None:
     report = ana.flush()
     assert (report.status, report.pending) == ("ok", 0)
     assert owned(ana) == names, "no message is lost, and none has two records"
+
+
+def test_an_interrupt_as_the_flush_is_handed_over_ends_it(
+    open_memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing reads on that nobody waits for, and no later flush waits for it."""
+    seen: list[str] = []
+    asked, answered = threading.Event(), threading.Event()
+    waited_for: list[bool] = []
+
+    def hang_at_first() -> None:
+        if not asked.is_set():
+            asked.set()
+            waited_for.append(not answered.wait(LIMIT))
+
+    hand_over = asyncio.run_coroutine_threadsafe
+
+    def interrupted(*given: Any) -> Any:
+        monkeypatch.undo()
+        hand_over(*given)
+        assert asked.wait(LIMIT)
+        raise KeyboardInterrupt
+
+    ana = open_memory(noting(seen, hang_at_first)).user("ana")
+    names = fill(ana, sessions=1, turns=5)
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ana.flush()
+    report = ana.flush()
+    assert waited_for == []
+    assert (report.status, report.pending) == ("ok", 0)
+    assert sorted(seen) == owned(ana) == names
+    answered.set()
 
 
 def test_the_rounds_at_the_end_can_be_stopped_too(open_memory: Any) -> None:

@@ -1,18 +1,22 @@
-"""A ledger of 0 bytes, which a power cut can leave, is no new user's."""
+"""A ledger that is empty or missing, as a power cut can leave it, is no new user's."""
 
 import errno
 import multiprocessing
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from langmem_graph import ChromaStore, Memory
+from langmem_graph.cli.commands import app
 from langmem_graph.errors import StorageError
 from langmem_graph.testing import HashEmbeddings
 from tests.conftest import said
+from tests.support.settings import nested
 
 
 def opened(path: Path, **options: Any) -> Memory:
@@ -34,6 +38,97 @@ USES: list[Callable[[Any], Any]] = [
     lambda room: room.recall("text"),
     lambda room: room.doctor(sample=0),
 ]
+
+
+def shortened(size: int) -> Callable[[Path], Path]:
+    def shorten(path: Path) -> Path:
+        ledger = emptied(path)
+        ledger.write_bytes(b"S" * size)
+        return ledger
+
+    return shorten
+
+
+def deleted(path: Path) -> Path:
+    ledger = emptied(path)
+    ledger.unlink()
+    return ledger
+
+
+LOSSES = {
+    **{f"{size} bytes": shortened(size) for size in (0, 1, 15, 16, 50, 99)},
+    "is missing": deleted,
+}
+INDEXED = nested(storage__index_batch=1)
+"""Chroma gets each vector at once."""
+
+
+@pytest.mark.parametrize("use", USES, ids=["add", "export", "recall", "doctor"])
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_is_lost_is_named_with_the_way_out(
+    loss: str, use: Callable[[Any], Any], tmp_path: Path, *, read_only: bool
+) -> None:
+    with opened(tmp_path / "m", settings=INDEXED) as memory:
+        memory.user("a").add(said("text"), session_id="s")
+    ledger = LOSSES[loss](tmp_path / "m")
+    if read_only and use is USES[0]:
+        pytest.skip("nothing is added to what is open for reading")
+    before = ledger.exists() and ledger.read_bytes()
+    with (
+        opened(tmp_path / "m", settings=INDEXED, read_only=read_only) as memory,
+        pytest.raises(StorageError, match=f"{loss}.*Put a copy of it there, or erase"),
+    ):
+        use(memory.user("a"))
+    assert (ledger.exists() and ledger.read_bytes()) == before
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_is_lost_is_erased(loss: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "m", settings=INDEXED) as memory:
+        memory.user("a").add(said("text"), session_id="s")
+    LOSSES[loss](tmp_path / "m")
+    result = CliRunner().invoke(
+        app, ["erase", "--yes", "-u", "a", "-m", str(tmp_path / "m")]
+    )
+    assert result.exit_code == 0, result.output
+    with opened(tmp_path / "m", settings=INDEXED) as memory:
+        memory.user("a").add(said("another"), session_id="s")
+        assert [row["content"] for row in memory.user("a").export()] == ["another"]
+
+
+def test_a_log_without_its_ledger_is_not_taken_for_a_new_ones(tmp_path: Path) -> None:
+    with opened(tmp_path / "m") as memory:
+        memory.user("a").add(said("text"), session_id="s")
+    ledger = deleted(tmp_path / "m")
+    ledger.with_name("ledger.db-wal").write_bytes(b"a log")
+    with opened(tmp_path / "m") as memory, pytest.raises(StorageError, match="missing"):
+        memory.user("a").add(said("another"), session_id="s")
+
+
+def test_a_lost_ledger_is_named_in_the_log_and_keeps_no_others_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path / "m", settings=INDEXED) as memory:
+        memory.user("a").add(said("text"), session_id="s")
+    deleted(tmp_path / "m")
+    with opened(tmp_path / "m", settings=INDEXED) as memory:
+        memory.user("b").add(said("text"), session_id="s")
+        assert [one.user_id for one in memory.users()] == ["b"]
+    assert "ledger.db is missing" in caplog.text
+
+
+def test_a_folder_that_a_killed_process_made_is_a_new_users(tmp_path: Path) -> None:
+    with opened(tmp_path / "m", settings=INDEXED) as memory:
+        memory.user("a").add(said("text"), session_id="s")
+    folder = deleted(tmp_path / "m").parent
+    (index,) = folder.glob("chroma-*")
+    shutil.rmtree(index)
+    index.mkdir()
+    with opened(tmp_path / "m", settings=INDEXED) as memory:
+        assert memory.user("a").export() == []
+        memory.user("a").add(said("another"), session_id="s")
+        assert [row["content"] for row in memory.user("a").export()] == ["another"]
 
 
 @pytest.mark.parametrize("use", USES, ids=["add", "export", "recall", "doctor"])
@@ -100,7 +195,7 @@ def test_a_store_says_so_too(tmp_path: Path) -> None:
     with ChromaStore(tmp_path / "m", embeddings=HashEmbeddings()) as store:
         store.put(("a",), "key", {"text": "value"})
     emptied(tmp_path / "m")
-    with pytest.raises(StorageError, match="0 bytes"):
+    with pytest.raises(StorageError, match=r"0 bytes.*delete the folder"):
         ChromaStore(tmp_path / "m", embeddings=HashEmbeddings())
 
 

@@ -1,17 +1,31 @@
 """What may be given as the place of a memory."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from langmem_graph import ChromaStore, Memory
 from langmem_graph.cli.commands import app
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, LangMemGraphError, StorageError
+from langmem_graph.storage.chroma_index import check_chroma
 from langmem_graph.storage.location import read_location
 from langmem_graph.testing import HashEmbeddings
 
 SECRET = "s3cret"
+
+
+class Named:
+    """A path-like object with any path."""
+
+    def __init__(self, path: object) -> None:
+        self.path = path
+
+    def __fspath__(self) -> object:
+        return self.path
+
+
 REFUSED = [
     f"mysql://app:{SECRET}@host/db",
     f"redis://:{SECRET}@host",
@@ -30,8 +44,46 @@ REFUSED = [
     f"@postgresql://app:{SECRET}@host/db",
     f"host=db dbname=app password={SECRET}",
     Path(f"postgresql://app:{SECRET}@host/db"),
+    f"postgresql%3A%2F%2Fapp:{SECRET}%40host/db",
+    f"postgresql%253a%252F%252Fapp%3A{SECRET}%2540host/db",
+    f"postgresql:%2F%2Fapp:{SECRET}%40host/db",
+    f"app%3A{SECRET}%40host/db",
+    f"postgresql://app:\ud800{SECRET}@host/db",
+    f"postgresql://app:\0{SECRET}@host/db",
+    Named(3),
+    Named(SECRET.encode()),
+    "a\0b",
+    "\ud800",
+    "~nobody-of-this-name/memory",
     "",
     "  ",
+]
+UNCLEAR = [
+    f"postgresql://app:x@{SECRET}@127.0.0.1:1/db",
+    f"postgresql://app:x@y/{SECRET}@127.0.0.1:1/db",
+    f"postgresql://app%3A{SECRET}%40127.0.0.1:1/db",
+    f"postgresql://app:{SECRET}@[::1/db",
+    f"postgresql://app:{SECRET}@127.0.0.1:port/db",
+]
+NO_SERVER = [
+    f"ftp://u:{SECRET}@host",
+    f"http://u:{SECRET}@[::1",
+    f"http://u:{SECRET}@\u2100",
+    f"http://u:{SECRET}@host:99999",
+    f"http://u:{SECRET}@host:abc",
+    f"http://u:{SECRET}@host:0",
+    f"http://u:12/{SECRET}@host",
+    f"http://u:12?{SECRET}@host",
+    f"http://u:12#{SECRET}@host",
+    f"http://u%3A{SECRET}%40host",
+    f"http://u:\ud800{SECRET}@host",
+    f"u:{SECRET}@host",
+    f"http://u:{SECRET}@host".encode(),
+    {"password": SECRET},
+    "",
+    "http://host:99999",
+    "http://host:abc",
+    "http://[::1",
 ]
 
 
@@ -82,6 +134,72 @@ def test_commands_say_no_password(
     result = CliRunner().invoke(app, [*command, given])
     assert result.exit_code != 0
     assert SECRET not in result.output + str(result.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("url", UNCLEAR)
+def test_what_is_left_of_a_password_is_no_host(url: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="percent-encoded") as error:
+        Memory(url, embeddings=HashEmbeddings())
+    assert SECRET not in str(error.value)
+
+
+@pytest.mark.parametrize("chroma", NO_SERVER)
+def test_what_is_no_chroma_server_is_refused_and_not_shown(
+    chroma: Any, tmp_path: Path
+) -> None:
+    for opened in (Memory, ChromaStore):
+        with pytest.raises(InvalidInputError, match="chroma must be") as error:
+            opened(tmp_path / "m", chroma=chroma, embeddings=HashEmbeddings())
+        assert SECRET not in str(error.value)
+        assert error.value.__context__ is None or error.value.__suppress_context__
+        assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "chroma",
+    ["http://localhost:8000", "https://u:p%40w@host", "http://[::1]:8000/", None],
+)
+def test_a_chroma_server_or_none(chroma: Any) -> None:
+    check_chroma(chroma)
+
+
+def test_links_that_lead_in_a_circle(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for place in ("loop", "loop/memory"):
+        with pytest.raises(StorageError, match="symbolic links"):
+            Memory(tmp_path / place, embeddings=HashEmbeddings())
+
+
+URL = f"postgresql://app:{SECRET}@127.0.0.1:1/db"
+ENCODED = f"postgresql%3A%2F%2Fapp:{SECRET}%40host/db"
+GIVEN = [
+    ["users", URL],
+    ["users", ENCODED],
+    ["users", f"host=127.0.0.1 password={SECRET}"],
+    ["inspect", "m", URL],
+    ["migrate", URL, URL],
+    [URL],
+    ["users", "-m", ENCODED],
+    ["import", URL, "-u", "a"],
+    ["export", "-u", "a", "-o", URL],
+    ["search", "tea", "-u", "a", "-k", URL],
+    ["erase", "-u", "a", "-m", URL],
+    ["doctor", "-u", "a", "--chroma", f"ftp://u:{SECRET}@host"],
+    ["chat", "--base-url", f"http://u:{SECRET}@127.0.0.1:1"],
+]
+
+
+@pytest.mark.parametrize("given", GIVEN, ids=lambda given: " ".join(given[:-1]))
+def test_a_command_shows_no_url_that_it_cannot_use(
+    given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, given, env={"LANGMEM_GRAPH_EMBEDDINGS": "hash"})
+    assert result.exit_code != 0
+    assert SECRET not in result.output + str(result.exception)
+    assert isinstance(result.exception, LangMemGraphError | SystemExit)
     assert list(tmp_path.iterdir()) == []
 
 
