@@ -8,11 +8,15 @@ takes about 20 tokens, beside a sentence that often has fewer.
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from itertools import product
+from typing import TypeVar
 
 from langmem_graph.errors import InvalidInputError, MissingUserError
 from langmem_graph.metadata import check_value
 
+Day = TypeVar("Day", bound=date)  # or a time of one
 # in UTF-8; an index of PostgreSQL takes no entry of more than 2,704
 MAX_ID_BYTES = 2_000
 _UUID = re.compile(
@@ -135,6 +139,42 @@ def to_utc(value: object) -> datetime:
             "since "
             "1970."
         ) from error
+
+
+def in_zone(moment: datetime, zone: tzinfo) -> datetime:
+    """A time on the clocks of a zone; unchanged where these leave the calendar."""
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:
+        return moment
+
+
+def moved(starts: Iterable[Day], lengths: Iterable[timedelta]) -> set[Day]:
+    """Every start plus every length; none before the year 1 or after 9999."""
+    every = (_moved(start, length) for start, length in product(starts, lengths))
+    return {one for one in every if one is not None}
+
+
+def window_edge(begin: datetime, length: timedelta) -> datetime:
+    """The time so much later or earlier, or else the calendar's last or first one."""
+    edge = (datetime.min if length < timedelta(0) else datetime.max).replace(tzinfo=UTC)
+    return _moved(begin, length) or edge
+
+
+def _moved(start: Day, length: timedelta) -> Day | None:
+    try:
+        return start + length
+    except OverflowError:
+        return None
+
+
+def days_that_exist(parts: Iterable[tuple[int, int, int]]) -> list[date]:
+    """Days of a year, month and day of the month; no 31st of June, no year 0."""
+    days = list[date]()
+    for year, month, day in parts:
+        with suppress(ValueError):
+            days.append(date(year, month, day))
+    return days
 
 
 def shown_id(message_id: str) -> str:

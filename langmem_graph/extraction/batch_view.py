@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.extraction.records_in_view import records_in_view
 from langmem_graph.extraction.state import Batch, BatchView, Candidate, ShownMessage
+from langmem_graph.ids_and_times import in_zone
 from langmem_graph.retrieval.quoted_context import LONGEST_NAME, as_data, plain_id
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.schedule.times import event_in, with_weekday, zone_of
@@ -110,13 +111,13 @@ def _message_line(
     speaker = plain_id((message.name or message.role)[:LONGEST_NAME])
     origin = "" if message.origin == message.role else f" ({message.origin})"
     said = as_data(shortened(message.text, message_chars))
-    clock = f"{message.at.astimezone(zone_of(zone)):%H:%M}"
+    clock = f"{in_zone(message.at, zone_of(zone)):%H:%M}"
     return f"{alias} {shown_day(message, zone)} {clock} {speaker}{origin}: {said}"
 
 
 def shown_day(message: Message, zone: str | None) -> str:
     """The day on which a message was said, as its line has it."""
-    return with_weekday(message.at.astimezone(zone_of(zone)))
+    return with_weekday(in_zone(message.at, zone_of(zone)))
 
 
 def shortened(text: str, limit: int) -> str:
@@ -147,7 +148,7 @@ def _record_line(alias: str, record: Record, zone: str | None) -> str:
         clock = f" {at:%H:%M}" if event.granularity == "minute" else ""
         rule = f" {event.recurrence}" if event.recurrence else ""
         notes.append(f"{with_weekday(at)}{clock}{rule}")
-    said = record.said_at.astimezone(zone_of(zone))
+    said = in_zone(record.said_at, zone_of(zone))
     return f"{alias} {said:%Y-%m-%d} ({'; '.join(notes)}) {as_data(record.text)}"
 
 

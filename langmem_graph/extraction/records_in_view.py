@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from langmem_graph.extraction.claim_due_batch import MAX_MESSAGE_BYTES
 from langmem_graph.extraction.state import Candidate
+from langmem_graph.ids_and_times import window_edge
 from langmem_graph.retrieval.message_search import search_different
 from langmem_graph.retrieval.search_common import UserSearch, best_cosines
 from langmem_graph.schedule.times import event_in, occurrences
@@ -155,10 +156,10 @@ def _coming(connection: Connection, last: Message, settings: Settings) -> list[i
     """The next items of the schedule, the soonest first; of recurring ones
     every one.
     """
-    soonest = list[tuple[object, int]]()
+    soonest, until = list[tuple[object, int]](), window_edge(last.at, AHEAD)
     for row in record_queries.scheduled(connection, last.at):
         event = event_in(row.event, settings.time_zone) if row.is_active else None
-        spans = occurrences(event, last.at, last.at + AHEAD, 1) if event else []
+        spans = occurrences(event, last.at, until, 1) if event else []
         soonest += [(spans[0][0], row.n)] if spans else []
     return [
         n for _, n in sorted(soonest, key=lambda one: (str(one[0]), one[1]))[:COMING]

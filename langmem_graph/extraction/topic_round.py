@@ -12,6 +12,7 @@ from langmem_graph.extraction.batch_view import about
 from langmem_graph.extraction.edit_tracks import MAX_NARRATIVE, ShownToModel
 from langmem_graph.extraction.plan_round import MAX_WAITING
 from langmem_graph.extraction.state import ExtractionState
+from langmem_graph.ids_and_times import in_zone
 from langmem_graph.retrieval.quoted_context import as_data, indented
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import NO_LONGER, Record, RecordChange
@@ -247,7 +248,7 @@ def _record_line(record: Record, zone: str | None) -> str:
     draft += f"; from: {record.origin}" if record.origin in FOREIGN else ""
     matter, said = (
         about(record.subject, record.attribute),
-        record.said_at.astimezone(zone_of(zone)),
+        in_zone(record.said_at, zone_of(zone)),
     )
     return f"{said:%Y-%m-%d} ({record.kind}; {matter}{draft}) {as_data(record.text)}"
 
@@ -270,7 +271,7 @@ def _state(
     if change and change.relation == "corrects":
         return f"was never right: corrected{newer}{quote}"
     since = change.since if change and change.since else record.valid_to
-    day = f" since {since.astimezone(zone_of(zone)):%Y-%m-%d}" if since else ""
+    day = f" since {in_zone(since, zone_of(zone)):%Y-%m-%d}" if since else ""
     how = _ENDED[change.relation] if change else "replaced" if newer else "ended"
     return f"no longer holds{day}: {how}{newer}{quote}"
 

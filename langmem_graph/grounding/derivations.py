@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from itertools import product
 from typing import Any
 
 from langmem_graph.grounding.tool_schema import PLAIN_NUMBER
+from langmem_graph.ids_and_times import days_that_exist, moved
 from langmem_graph.schedule.named_moments import (
     days_in,
     months_in,
@@ -39,6 +39,7 @@ from langmem_graph.values.numbers import (
 )
 
 _DAY = timedelta(days=1)
+_ANY_DAY = date(2000, 1, 1)  # of a time of day alone
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
 _MONTH_FORM = re.compile(r"(\d{4})-(0[1-9]|1[0-2])|(0[1-9]|1[0-2])/(\d{4})")
 _ORDER = re.compile(r"(?:mm([/.-])dd|dd([/.-])mm)[/.-]yyyy", re.IGNORECASE)
@@ -298,8 +299,9 @@ def _is_moment(
     """
     said = [(in_english(one.words), one.day) for one in quotes]
     if month := _MONTH_FORM.fullmatch(value):
-        wanted_month = date(int(month[1] or month[4]), int(month[2] or month[3]), 1)
-        return any(wanted_month in months_in(words, on) for words, on in said if on)
+        year, number = int(month[1] or month[4]), int(month[2] or month[3])
+        named = {one for words, on in said if on for one in months_in(words, on)}
+        return not named.isdisjoint(days_that_exist([(year, number, 1)]))
     if re.fullmatch(r"\d\d-\d\d", value) and re.search(r"(?<!Y-)\bMM-DD\b", about):
         value = f"--{value}"
     if re.fullmatch(r"--\d\d-\d\d", value):
@@ -314,20 +316,17 @@ def _is_moment(
     days |= {day} if day and names_day(day, said) else set()
     clocks = {one for quoted in quotes for one in times_in(quoted.words)}
     clocks |= {one for quoted in quotes for one in clocks_in(quoted.words, quoted.text)}
-    starts = product(
-        days if day else {date(2000, 1, 1)}, clocks if clock else {time(0)}
-    )
-    wanted = datetime.combine(day or date(2000, 1, 1), clock or time(0))
+    wanted = datetime.combine(day or _ANY_DAY, clock or time(0))
     if (
         offset is not None
         and wanted.replace(tzinfo=zone_of(zone)).utcoffset() != offset
     ):
         return False
-    lengths = [timedelta(0), *(one for quoted in quotes for one in _lengths(quoted))]
-    moments = {
-        datetime.combine(*start) + length for start in starts for length in lengths
-    }
-    return wanted in moments or (not day and wanted in {one - _DAY for one in moments})
+    days, clocks = days if day else {_ANY_DAY}, clocks if clock else {time(0)}
+    ends = {wanted} if day else {wanted, wanted + _DAY}
+    lengths = {timedelta(0), *(one for quoted in quotes for one in _lengths(quoted))}
+    starts = moved(ends, [-length for length in lengths])
+    return any(one.date() in days and one.time() in clocks for one in starts)
 
 
 def _read(value: str, about: str) -> tuple[date | None, time | None, timedelta | None]:
@@ -356,7 +355,7 @@ def _days_in(quoted: Quoted) -> set[date]:
     sign = -1 if re.search(r"\bago\b", lower) else 1
     if quoted.day and (sign < 0 or re.search(r"\b(?:in|from now|later)\b", lower)):
         whole = [one for one in _lengths(quoted) if one % _DAY == timedelta(0)]
-        days |= {quoted.day + sign * one for one in whole}
+        days |= moved([quoted.day], [sign * one for one in whole])
     return days
 
 

@@ -1,7 +1,8 @@
 """Whether a value fits a JSON schema, which may be a third party's.
 
 No reference is followed out of the schema, and its patterns run in RE2, which takes
-time linear in the text; a pattern that RE2 cannot run counts as no pattern.
+time linear in the text. A pattern that RE2 cannot run counts as no pattern, and so does
+a format whose check fails. A value does not fit where any other check fails.
 """
 
 import json
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 import re2
@@ -17,7 +19,8 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
-_formats = FormatChecker()
+# compiling a regular expression with `re` may fail in many ways, and take long
+_formats = FormatChecker(formats=FormatChecker.checkers.keys() - {"regex"})
 _NOWHERE: Registry[Any] = Registry()
 """Knows no schema and retrieves none."""
 MOST_CHECKS = 300_000
@@ -39,7 +42,10 @@ def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
         yield ValidationError("it is too large to be checked against its schema")
         return
     check = _Validator(schema, format_checker=_formats, registry=_NOWHERE)
-    yield from check.iter_errors(value)
+    try:
+        yield from check.iter_errors(value)
+    except Exception as error:  # noqa: BLE001  # long numbers, references, jsonschema's own
+        yield ValidationError(f"it cannot be checked: {error}")
 
 
 def _parts(value: Any) -> int:
@@ -59,8 +65,35 @@ def _in_steps(
     checker: Any, step: float, value: object, _: object
 ) -> Iterator[ValidationError]:
     """`multipleOf` in exact arithmetic: in binary, 19.99 is not a multiple of 0.01."""
-    if checker.is_type(value, "number") and Fraction(str(value)) % Fraction(str(step)):
+    size = _exact(step)
+    if not (size and checker.is_type(value, "number")):
+        return
+    amount = _exact(value)
+    if amount is None or amount % size:
         yield ValidationError(f"{value!r} is not a multiple of {step}")
+
+
+def _exact(number: Any) -> Fraction | None:
+    """The number as it is written; None where it is infinite or none."""
+    if isinstance(number, int):
+        return Fraction(number)
+    return Fraction(str(number)) if isfinite(number) else None
+
+
+def _has_format(
+    checker: Any, name: str, value: object, _: object
+) -> Iterator[ValidationError]:
+    """`format`."""
+    if not _fits_format(checker.format_checker, name, value):
+        yield ValidationError(f"{value!r} is not a {name!r}")
+
+
+def _fits_format(formats: FormatChecker, name: str, value: object) -> bool:
+    """Whether a value has a format; true where the check of it fails by itself."""
+    try:
+        return formats.conforms(value, name)
+    except Exception:  # noqa: BLE001  # of one of several libraries, which names none
+        return True
 
 
 @lru_cache(maxsize=1_000)
@@ -137,6 +170,7 @@ def _unchecked(*_: object) -> Iterator[ValidationError]:
 _CHECKS = {
     "multipleOf": _in_steps,
     "uniqueItems": _is_unique,
+    "format": _has_format,
     "pattern": _has_pattern,
     "patternProperties": _named_by_pattern,
     "additionalProperties": _additional,

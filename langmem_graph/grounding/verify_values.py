@@ -35,6 +35,7 @@ from langmem_graph.grounding.tool_schema import (
     leaves,
     read_arguments,
 )
+from langmem_graph.ids_and_times import in_zone
 from langmem_graph.llm.answer_schemas import ToolFill
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import zone_of
@@ -217,7 +218,7 @@ class ValueCheck:
 
     def _day(self, at: str) -> date | None:
         return (
-            datetime.fromisoformat(at).astimezone(zone_of(self.zone)).date()
+            in_zone(datetime.fromisoformat(at), zone_of(self.zone)).date()
             if at
             else None
         )

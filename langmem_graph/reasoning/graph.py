@@ -21,6 +21,7 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import for_log
+from langmem_graph.ids_and_times import in_zone
 from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.reasoning import goal_loop
 from langmem_graph.reasoning.assemble_context import context
@@ -165,7 +166,7 @@ def _fresh(asked: RecallRequest, zone: str | None) -> ReasoningState:
         "k": asked.k,
         "max_tokens": asked.max_tokens,
         "in_view": list(asked.in_view),
-        "now": now.astimezone(zone_of(zone)).isoformat(timespec="minutes"),
+        "now": in_zone(now, zone_of(zone)).isoformat(timespec="minutes"),
         "started": time.time(),
         "intent": intent_of(asked.query) if asked.query.strip() else "chat",
         "proof": Proof(),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
+from langmem_graph.errors import InvalidInputError
 from langmem_graph.ids_and_times import shown_id
 from langmem_graph.results import Fact
 from langmem_graph.schedule.times import with_weekday
@@ -189,8 +190,19 @@ def as_data(text: str) -> str:
 
 
 def plain_json(value: Any) -> str:
-    """A value as JSON on one line, with control and invisible characters escaped."""
-    return _BREAKING.sub(_escaped, json.dumps(value, ensure_ascii=False, default=str))
+    """A value as JSON on one line, with control and invisible characters escaped.
+
+    Raises:
+        InvalidInputError: it holds a whole number that is too long to be written.
+    """
+    try:
+        written = json.dumps(value, ensure_ascii=False, default=str)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"It cannot be written as JSON: {error}. Give a number of so many digits "
+            "as text, or leave it out."
+        ) from error
+    return _BREAKING.sub(_escaped, written)
 
 
 def _escaped(character: re.Match[str]) -> str:

@@ -9,10 +9,11 @@ told of a day, in words and without a record, is found by reading messages
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy import Connection
 
+from langmem_graph.ids_and_times import in_zone, window_edge
 from langmem_graph.reports import Occurrence
 from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import fact_of_message, fact_of_record
@@ -160,12 +161,13 @@ def said_of_days(
     """
     ahead = {day for day in days if day >= now.date()}
     named: dict[int, date] = {}
+    since = window_edge(in_zone(now, UTC), -_YEAR)
     with room.database.read_transaction() as connection:
         said = message_queries.said_by_user(
-            connection, now - _YEAR, now, MOST_SAID if ahead else 0
+            connection, since, now, MOST_SAID if ahead else 0
         )
         for n, text, at in said:
-            if day := _day_named(text, at.astimezone(now.tzinfo), asked, ahead):
+            if day := _day_named(text, in_zone(at, now.tzinfo or UTC), asked, ahead):
                 named[n] = day
         found = labelled_messages(connection, list(named)[:MOST_TOLD])
     facts = {n: fact_of_message(as_hit(message, n)) for n, message in found.items()}

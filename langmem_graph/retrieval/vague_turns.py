@@ -12,12 +12,13 @@ import re
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, for_log
+from langmem_graph.ids_and_times import window_edge
 from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import fact_of_record
 from langmem_graph.retrieval.quoted_context import ContextBuilder, as_data, not_in_view
@@ -169,7 +170,7 @@ def _projects(connection: Connection) -> list[tuple[str, list[Fact]]]:
 def _upcoming(
     connection: Connection, now: datetime, settings: Settings
 ) -> list[tuple[str, Fact]]:
-    items, until = [], now + min(SOON, datetime.max.replace(tzinfo=UTC) - now)
+    items, until = [], window_edge(now, SOON)
     for item in planned_items(connection, now, settings):
         if spans := item.occurrences(now, until, 1, settings.event_minutes):
             items.append((spans[0][0], item.n, item.event))

@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.ids_and_times import in_zone
 from langmem_graph.schedule.recurrence_rules import read_rule
 from langmem_graph.schedule.time_phrases import only_time, take_clock
 from langmem_graph.schedule.times import (
@@ -198,7 +199,7 @@ def written_event(
     zone_of(zone)
     repeated = read_recurrence(recurrence)
     when, zone = _zone_apart(when, zone)
-    today = said_at.astimezone(zone_of(zone)).date() if said_at else None
+    today = in_zone(said_at, zone_of(zone)).date() if said_at else None
     start, end = _interval(when, today)
     if not start:
         repeated = _routine(when, repeated)

@@ -6,10 +6,10 @@ which it was said.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from datetime import date, time, timedelta
 
+from langmem_graph.ids_and_times import days_that_exist, moved
 from langmem_graph.schedule.time_phrases import MONTHS, WEEKDAYS, split_days
 from langmem_graph.schedule.worded_days import worded_days
 
@@ -73,7 +73,8 @@ def days_in(words: str, said: date | None) -> set[date]:
     if said is None:
         return days
     days |= {day for named in _NTH.findall(lower) for day in worded_days(named, said)}
-    days |= {said + _RELATIVE[name] * _DAY for name in _RELATIVE_DAY.findall(lower)}
+    ahead = {_RELATIVE[name] * _DAY for name in _RELATIVE_DAY.findall(lower)}
+    days |= moved([said], ahead)
     for which, name in _WEEKDAY.findall(lower):
         days |= _weekdays(which, WEEKDAYS.index(name), said)
     if not days:
@@ -81,7 +82,9 @@ def days_in(words: str, said: date | None) -> set[date]:
         months = ((said.year, said.month), later)
         numbers = map(int, _DAY_OF_MONTH.findall(lower))
         days |= {
-            one for n in numbers for one in _existing((*month, n) for month in months)
+            one
+            for n in numbers
+            for one in days_that_exist((*month, n) for month in months)
         }
     return days
 
@@ -107,9 +110,9 @@ def names_day(day: date, quotes: Sequence[tuple[str, date | None]]) -> bool:
             or any(one.search(words) for one in _LISTED)
         ):
             continue
-        near = [said + n * _DAY for n in range(62)] if not months else []
+        near = moved([said], [n * _DAY for n in range(62)]) if not months else set()
         meant = {one for month in months for one in _dated(None, month, day.day, said)}
-        meant |= set([one for one in near if one.day == day.day][:1])
+        meant |= set(sorted(one for one in near if one.day == day.day)[:1])
         if day in meant and any(
             _fits(found, day) for found in _ONLY_DAYS.finditer(words)
         ):
@@ -131,7 +134,8 @@ def months_in(words: str, said: date) -> Iterator[date]:
     for name, year in _CAPITAL_MONTH.findall(words):
         month = MONTHS.index(name.casefold()) + 1
         years = [int(year)] if year else [said.year - 1, said.year, said.year + 1]
-        yield min((date(y, month, 1) for y in years), key=lambda one: abs(one - said))
+        near = days_that_exist((one, month, 1) for one in years)
+        yield from sorted(near, key=lambda one: abs(one - said))[:1]
 
 
 def weekdays_of_next_week(quotes: Sequence[tuple[str, date | None]]) -> set[date]:
@@ -153,7 +157,8 @@ def weekdays_of_next_week(quotes: Sequence[tuple[str, date | None]]) -> set[date
     weeks = [
         said for words, said in plain if said and re.search(r"\bnext week\b", words)
     ]
-    return {one + (7 - one.weekday() + n) * _DAY for one in weeks for n in named}
+    steps = [(one, (7 - one.weekday() + n) * _DAY) for one in weeks for n in named]
+    return {day for one, step in steps for day in moved([one], [step])}
 
 
 def _dated(year: int | None, month: int, day: int, said: date | None) -> set[date]:
@@ -161,33 +166,27 @@ def _dated(year: int | None, month: int, day: int, said: date | None) -> set[dat
     was said.
     """
     if year:
-        return {*_existing([(year, month, day)])}
+        return {*days_that_exist([(year, month, day)])}
     if said is None:
         return set()
     # for the 29th of February
-    years = range(max(1, said.year - 8), min(9999, said.year + 8) + 1)
-    every = _existing((one, month, day) for one in years)
+    years = range(said.year - 8, said.year + 9)
+    every = days_that_exist((one, month, day) for one in years)
     return {
         *[one for one in every if one <= said][-1:],
         *[one for one in every if one >= said][:1],
     }
 
 
-def _existing(parts: Iterable[tuple[int, int, int]]) -> list[date]:
-    days = list[date]()
-    for year, month, day in parts:
-        with suppress(ValueError):  # the 31st of June
-            days.append(date(year, month, day))
-    return days
-
-
 def _weekdays(which: str, weekday: int, said: date) -> set[date]:
     ahead = (weekday - said.weekday()) % 7
     if which == "last":
-        return {said - (7 - ahead) * _DAY}
-    if which == "next":
-        return {said + (ahead or 7) * _DAY, said + (ahead + 7) * _DAY}
-    return {said + ahead * _DAY} | (set() if ahead else {said + 7 * _DAY})
+        steps = [ahead - 7]
+    elif which == "next":
+        steps = [ahead or 7, ahead + 7]
+    else:
+        steps = [ahead, ahead or 7]
+    return moved([said], [step * _DAY for step in steps])
 
 
 def times_in(words: str) -> set[time]:

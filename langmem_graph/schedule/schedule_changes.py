@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.ids_and_times import to_utc
+from langmem_graph.ids_and_times import in_zone, to_utc, window_edge
 from langmem_graph.schedule.model_written_times import written_event
 from langmem_graph.schedule.times import (
     MOST_SKIPPED,
@@ -91,7 +91,7 @@ def _within(meant: EventTime, event: EventTime) -> Iterator[Span]:
 def _next(event: EventTime, said_at: datetime) -> list[Span]:
     """The first occurrence that is not over, of whole days, or has not begun."""
     now = to_utc(said_at)
-    found = occurrences(event, now, now + _AHEAD, MOST_SKIPPED)
+    found = occurrences(event, now, window_edge(now, _AHEAD), MOST_SKIPPED)
     return [span for span in found if event.granularity != "minute" or span[0] > now][
         :1
     ]
@@ -103,4 +103,4 @@ def _named(span: Span, event: EventTime) -> datetime | date:
     """
     if event.granularity == "minute":
         return span[0]
-    return span[0].astimezone(zone_of(event.time_zone)).date()
+    return in_zone(span[0], zone_of(event.time_zone)).date()

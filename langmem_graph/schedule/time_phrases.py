@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.ids_and_times import to_utc
+from langmem_graph.ids_and_times import days_that_exist, in_zone, moved, to_utc
 from langmem_graph.schedule.times import EventTime, zone_of
 
 LONGEST = 500  # characters; a longer request is not searched for a time
@@ -149,11 +149,11 @@ def spoken_time(
     if len(request) > LONGEST:
         return None
     try:
-        event = _proposed(request, now.astimezone(zone_of(zone)), zone)
+        event = _proposed(request, in_zone(now, zone_of(zone)), zone)
     # 31st of June, after 9999 …
     except (InvalidInputError, ValueError, OverflowError, TypeError):
         return None
-    return event if event and event.start > to_utc(now) else None
+    return event if event and event.start > in_zone(now, UTC) else None
 
 
 def _proposed(request: str, now: datetime, zone: str | None) -> EventTime | None:
@@ -195,7 +195,7 @@ def _with_length(stamps: re.Match[str]) -> str:
 
 
 def _in_utc(stamp: re.Match[str]) -> str:
-    return f"{datetime.fromisoformat(stamp[0].upper()).astimezone(UTC):%Y-%m-%d %H:%Mz}"
+    return f"{to_utc(stamp[0].upper()):%Y-%m-%d %H:%Mz}"
 
 
 def _taken(
@@ -248,12 +248,12 @@ def _time(hour: str, minute: str | None, half: str | None) -> time:
 def _day(named: Sequence[NamedDay], words: set[str], today: date) -> date | None:
     """The one day that is meant; None where the words name none, or several."""
     days = {_dated(day, today) for day in named}
-    days |= {today + _RELATIVE[word] * _DAY for word in words if word in _RELATIVE}
+    days |= moved([today], [_RELATIVE[w] * _DAY for w in words if w in _RELATIVE])
     weekdays = {WEEKDAYS.index(word) for word in words if word in WEEKDAYS}
     if not days and len(weekdays) == 1:
         ahead = (min(weekdays) - today.weekday()) % 7
         # today's weekday: today, or in a week
-        days = {today + ahead * _DAY if ahead else None}
+        days |= moved([today], [ahead * _DAY]) if ahead else set()
     day = next(iter(days)) if len(days) == 1 else None
     return day if day and weekdays <= {day.weekday()} else None
 
@@ -310,8 +310,10 @@ def _dated(named: NamedDay, today: date) -> date | None:
         return None
     if named.year is not None:
         return date(named.year, named.month, named.day)
-    near = [date(year, named.month, named.day) for year in (today.year, today.year + 1)]
-    return next((day for day in near if today <= day <= today + _NEAR), None)
+    near = days_that_exist(
+        (year, named.month, named.day) for year in (today.year, today.year + 1)
+    )
+    return next((day for day in near if timedelta(0) <= day - today <= _NEAR), None)
 
 
 def _length(count: str, unit: str) -> timedelta:

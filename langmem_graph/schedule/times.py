@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from langmem_graph.errors import InvalidInputError, explain
-from langmem_graph.ids_and_times import to_utc
+from langmem_graph.ids_and_times import in_zone, to_utc
 from langmem_graph.schedule.recurrence_rules import read_rule, starts_from
 from langmem_graph.settings import EVENT_MINUTES
 
@@ -362,7 +362,7 @@ def _floor(wall: datetime, unit: str) -> datetime:
 
 
 def _wall(moment: datetime, zone: tzinfo) -> datetime:
-    return moment.astimezone(zone).replace(tzinfo=None)
+    return in_zone(moment, zone).replace(tzinfo=None)
 
 
 def _utc_of(wall: datetime, zone: tzinfo) -> datetime:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Select, func, select
 from sqlalchemy.dialects import sqlite
 
 from langmem_graph.filters import Filter
-from langmem_graph.ids_and_times import end_of
+from langmem_graph.ids_and_times import end_of, in_zone
 from langmem_graph.schemas import Message
 from langmem_graph.storage.number_lists import one_of_given
 from langmem_graph.storage.sqlite_database import rows_where_in
@@ -141,7 +141,7 @@ def said_by_user(
     first.
     """
     m = messages.c
-    first, last = (one.astimezone(UTC).replace(tzinfo=None) for one in (since, until))
+    first, last = (in_zone(one, UTC).replace(tzinfo=None) for one in (since, until))
     query = select(m.n, m.text, m.at).where(m.role == "user", m.at.between(first, last))
     query = query.where(*within(connection, MESSAGES, m.n))
     rows = connection.execute(query.order_by(m.at.desc()).limit(most))

@@ -54,8 +54,7 @@ def test_no_reference_out_of_a_schema_is_followed(
 def test_the_check_of_a_value_fetches_nothing_by_itself(
     word: str, fetched: list[Any]
 ) -> None:
-    with pytest.raises(Exception, match="127"):
-        problem("x", {word: "http://127.0.0.1:9/x.json"})
+    assert "127" in str(problem("x", {word: "http://127.0.0.1:9/x.json"}))
     assert fetched == []
 
 

@@ -55,6 +55,16 @@ def starts(kept: dict[str, Any]) -> list[str]:
 # --- what is kept ---
 
 
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("granularity", ["day", "minute"])
+@pytest.mark.parametrize("skipped", ["0001-01-01T00:00Z", "9999-12-31T23:00Z"])
+def test_what_is_skipped_at_the_calendars_edges_is_no_error(
+    zone: str, granularity: Any, skipped: str
+) -> None:
+    kept = {**CHOIR, "time_zone": zone, "granularity": granularity}
+    assert starts({**kept, "skipped": [skipped]}) == starts(kept)
+
+
 def test_skipped_occurrences_are_left_out_and_kept_as_json() -> None:
     weekly = event(**CHOIR, skipped=["2026-03-10T18:30Z", "2026-03-17"])
     assert starts(weekly.model_dump(mode="json")) == ["03 18:30", "24 18:30"]

@@ -207,6 +207,23 @@ def test_a_routine_without_a_date_begins_on_the_day_of_the_users_clock() -> None
     )
 
 
+@pytest.mark.parametrize("when", ["tomorrow", "next week", "", "Monday 9:00", "May"])
+@pytest.mark.parametrize("zone", [None, "Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("said_at", [datetime.min, datetime.max])
+def test_what_lies_outside_of_the_calendar_is_refused(
+    when: str, zone: str | None, said_at: datetime
+) -> None:
+    with pytest.raises(InvalidInputError):
+        written_event(when, zone=zone, said_at=said_at.replace(tzinfo=UTC))
+
+
+def test_an_offset_that_leaves_the_calendar_is_no_time() -> None:
+    for text in ("9999-12-31T23:00-12:00", "0001-01-01T00:00+14:00"):
+        assert read_day(text) is None
+        with pytest.raises(InvalidInputError):
+            written_event(text)
+
+
 def test_exceptions_of_icalendar_are_skipped() -> None:
     text = f"DTSTART:20260303T183000Z RRULE:{TUESDAYS} EXDATE:20260310T183000Z,20260317"
     event = written_event("", recurrence=text)
