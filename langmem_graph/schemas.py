@@ -56,6 +56,8 @@ class Label(FrozenModel):
     """
     replaced_by: str | None = None
     """The text of what holds instead now, whatever lies between the two."""
+    between: list[str] = Field(default_factory=list)
+    """What took its place and no longer holds either, oldest first."""
     newest_id: str
     """The newest record of its chain; its own id where none took its place."""
     quote: str = ""

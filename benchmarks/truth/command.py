@@ -106,7 +106,8 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--model",
         required=True,
-        help="queue:DIR (see benchmarks.queue_model), recorded:FILE, or a model's name",
+        help="queue:DIR (see benchmarks.queue_model), recorded:FILE, a model's name, "
+        "or recorded:FILE,queue:DIR, where the queue is asked what is not recorded",
     )
     made.add_argument("--base-url", help="the model's OpenAI-compatible server")
     made.add_argument("--embeddings", help="embedder: a name, or package.module:Class")
@@ -139,8 +140,13 @@ def models_of(name: str, base_url: str | None = None) -> tuple[Models, str]:
         queue = Queue(Path(place))
         return lambda tag: QueueModel(queue=queue, tag=tag), "unnamed"
     if kind == "recorded":
-        recording = read_recording(Path(place))
-        return lambda _: RecordedModel(recording=recording), recording.named
+        file, _, rest = place.partition(",")
+        recording = read_recording(Path(file))
+        others = models_of(rest, base_url)[0] if rest else lambda _: None
+        return (
+            lambda tag: RecordedModel(recording=recording, otherwise=others(tag)),
+            recording.named,
+        )
     model = load_chat_model(name, base_url)
     if model is None:
         raise ChatModelError(f"No chat model {name!r}.")

@@ -190,10 +190,12 @@ class RecordedModel(BaseChatModel):
     """Answers as was recorded: what was asked several times, in the recorded order.
 
     Attributes:
+        otherwise: asked what was not recorded; None is nobody.
         missing: what had no recorded answer.
     """
 
     recording: Recording
+    otherwise: BaseChatModel | None = None
     missing: list[str] = Field(default_factory=list)
     _given: dict[str, Iterator[int]] = PrivateAttr(default_factory=_counters)
 
@@ -215,6 +217,11 @@ class RecordedModel(BaseChatModel):
             system, user = parts_of(messages)
             key = key_of(schema.__name__, system, user, datetime.now(UTC).date())
             answers = self.recording.answers.get(key)
+            if not answers and self.otherwise is not None:
+                other = self.otherwise.with_structured_output(
+                    schema, include_raw=include_raw, **options
+                )
+                return other.invoke(messages)
             if not answers:
                 told = (
                     f"No recorded answer to {schema.__name__} {key[:12]}: "

@@ -124,6 +124,8 @@ def _fitting(evidence: _Evidence) -> Proposal:
         relation = "ended"
     if relation == "adopts" and record.confirmation != "draft":
         relation = "confirms"
+    if relation == "adopts" and evidence.by is not None:
+        relation = "replaces"  # by the memory that says without "if" what was settled
     event = event_in(record.event_time)
     if relation == "skips_once" and (event is None or event.recurrence is None):
         relation = "cancels"

@@ -33,6 +33,8 @@ ALIAS_TOKENS = 4
 LONGEST_REQUEST = 4_000  # characters of a request in a prompt
 # estimated tokens of the texts in one label; its own words are about 15 more
 LABEL_TEXTS = 45
+# what held in between: so many of the last ones, with so many tokens each
+MOST_BETWEEN, TEXT_BETWEEN = 3, 15
 MOST_LABELS = 3  # labels beside one text; of more, only the number is given
 
 _HAPPENED: dict[ChangeRelation, str] = {
@@ -165,10 +167,13 @@ def _label(label: Label, named: bool) -> str:
         happened = _HAPPENED.get(label.relation, "no longer true")
         before = "" if label.relation in _HAPPENED else "since "
     happened += f" {before}{label.since:%Y-%m-%d}" if label.since else ""
+    between = label.between[-MOST_BETWEEN:]
     texts = [label.statement if named else "", label.replaced_by or "", label.quote]
-    statement, instead, quoted = _sharing(texts, LABEL_TEXTS)
-    now = f"now {instead}" if instead else ""
-    why = "; ".join(part for part in (now, quoted) if part)
+    tokens = LABEL_TEXTS + TEXT_BETWEEN * len(between)
+    statement, instead, quoted, *then = _sharing([*texts, *between], tokens)
+    later = [f"then {text}" for text in then]
+    later += [f"now {instead}"] if instead else []
+    why = "; ".join(part for part in (", ".join(later), quoted) if part)
     return f"{statement}{' ' if statement else ''}{happened}{': ' if why else ''}{why}"
 
 

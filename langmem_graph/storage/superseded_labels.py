@@ -89,6 +89,11 @@ def chains_of(connection: Connection, past: Iterable[int]) -> dict[int, int]:
     It is the newest record above it that holds, if any does; else the newest one, or
     itself.
     """
+    return {n: chain[-1] for n, chain in _chains(connection, past).items()}
+
+
+def _chains(connection: Connection, past: Iterable[int]) -> dict[int, list[int]]:
+    """Each of these records, what took its place, and what took the place of that."""
     wanted = set(past)
     above = _successors(connection, wanted)
     facts = record_queries.facts_of(connection, wanted.union(*above.values()))
@@ -98,7 +103,7 @@ def chains_of(connection: Connection, past: Iterable[int]) -> dict[int, int]:
         for n, one in facts.items()
         if n in holding or one.status in PAST
     }
-    return {n: _newest(n, above, rank) for n in wanted}
+    return {n: _chain(n, above, rank) for n in wanted}
 
 
 def _successors(connection: Connection, items: Collection[int]) -> dict[int, set[int]]:
@@ -120,20 +125,18 @@ def _successors(connection: Connection, items: Collection[int]) -> dict[int, set
     return above
 
 
-def _newest(
+def _chain(
     n: int,
     above: Mapping[int, set[int]],
     rank: Mapping[int, tuple[bool, datetime, int]],
-) -> int:
-    """The record of the highest rank above this one, directly or through others; else
-    itself.
-    """
+) -> list[int]:
+    """This record and those above it, directly or through others, by their ranks."""
     reached, fresh = set[int](), {n}
     while fresh:
         fresh = {s for target in fresh for s in above.get(target, ())} - reached - {n}
         reached |= fresh
-    ranked = [rank[other] for other in reached if other in rank]
-    return max(ranked)[2] if ranked else n
+    ranked = sorted(rank[other] for other in reached if other in rank)
+    return [n, *(number for _, _, number in ranked)]
 
 
 def labels_of_records(
@@ -146,9 +149,10 @@ def labels_of_records(
 def _labels(connection: Connection, known: Standing) -> dict[int, list[Label]]:
     if not known.past | known.coming:
         return {}
-    chains = chains_of(connection, known.past)
-    holding = record_queries.current(connection, chains.values())
-    numbers, r = {*known.past, *known.coming, *chains.values()}, records.c
+    chains = _chains(connection, known.past)
+    later = {number for chain in chains.values() for number in chain}
+    holding = record_queries.current(connection, later)
+    numbers, r = {*known.past, *known.coming, *later}, records.c
     query = select(r.n, r.record_id, r.text, r.valid_from, r.valid_to)
     rows = {row.n: row for row in rows_where_in(connection, query, r.n, numbers)}
     shown = passing(connection, RECORDS, numbers)
@@ -160,14 +164,16 @@ def _labels(connection: Connection, known: Standing) -> dict[int, list[Label]]:
         connection, [one.message_id for one in changes.values()]
     )
     for n in known.past:
-        newest, change = chains[n], changes.get(n)
+        newest, change = chains[n][-1], changes.get(n)
         said_at = (
             aware(said[change.message_id][1])
             if change and change.message_id in said
             else None
         )
         instead = rows[newest].text if newest in holding else None
-        labels[n] = _of_past(rows[n], rows[newest].record_id, instead, change, said_at)
+        of_past = _of_past(rows[n], rows[newest].record_id, instead, change, said_at)
+        between = [rows[one].text for one in chains[n][1:] if one not in holding]
+        labels[n] = of_past.model_copy(update={"between": between})
     hidden = {n: {"statement": ""} for n in labels if n not in shown}
     return {n: [labels[n].model_copy(update=hidden.get(n))] for n in sorted(labels)}
 

@@ -110,6 +110,8 @@ def test_a_chain_is_followed_to_what_holds_now(memory: Memory) -> None:
     last = f"r{len(HOMES)}"
     for (label,) in of_records(memory, "r1", "r4", "r7").values():
         assert (label.replaced_by, label.newest_id) == ("Ana lives in Graz.", last)
+    between = of_records(memory, "r4")["r4"][0].between
+    assert between == [f"Ana lives in {home}." for home in HOMES[4:-1]]
     ana.add(
         [said("I live nowhere any more", id="end", at="2025-12-01")], session_id="end"
     )
@@ -281,7 +283,7 @@ def test_whatever_superseded_what_the_newest_is_what_holds(pairs: list[int]) -> 
     rank = {n: (n in holding, JUNE + timedelta(days=n), n) for n in range(9)}
     successors = {n: {later} for n, later in above.items() if later != n}
     for n in range(9):
-        newest = superseded_labels._newest(n, successors, rank)
+        newest = superseded_labels._chain(n, successors, rank)[-1]
         last = n
         while last not in holding:
             last = above[last]
