@@ -236,7 +236,7 @@ def _store_sheet(episode: Row, found: Row) -> Iterable[str]:
     holds = {row["record_id"] for row in found["holds"]}
     yield f"# {episode['id']}\n\n## Current"
     for row in found["holds"]:
-        draft = "" if row["confirmation"] == "confirmed" else row["confirmation"]
+        draft = row.get("confirmation", "")
         yield f"- {row['said_at'][:10]} {draft} {json.dumps(row['text'])}"
     yield "\n## No longer true"
     for row in found["all"]:

@@ -1,0 +1,156 @@
+"""The benchmarks of changes of life and of requests to forget, with scripted answers."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import episodes, forgetting
+from langmem_graph.embeddings.hash_embeddings import HashEmbeddings
+from langmem_graph.testing import ScriptedChatModel
+
+CODE = "7093"
+EPISODE: dict[str, Any] = {
+    "id": "x1",
+    "language": "en",
+    "change": [1, 0],
+    "sessions": [
+        {
+            "at": "2026-01-01T10:00:00",
+            "messages": [
+                {"role": "user", "content": "I live in Porto."},
+                {"role": "assistant", "content": "I see."},
+            ],
+        },
+        {
+            "at": "2026-03-01T10:00:00",
+            "messages": [{"role": "user", "content": "I moved to Graz."}],
+        },
+    ],
+    "facts": [
+        {
+            "id": "c1",
+            "kind": "cascade",
+            "before": "Porto",
+            "after": "Graz",
+            "questions": {"outright": "Where do I live?", "task": "Send it home."},
+            "right": "Graz",
+        },
+        {
+            "id": "t1",
+            "kind": "tracking",
+            "questions": {"outright": "Where have I lived?"},
+            "right": "Porto, Graz",
+        },
+    ],
+}
+REQUEST: dict[str, Any] = {
+    "id": "r1",
+    "file": "requests",
+    "language": "en",
+    "sessions": [
+        {
+            "at": "2026-01-01T10:00:00",
+            "messages": [{"role": "user", "content": f"My code is {CODE}, I am Jo."}],
+        },
+        {
+            "at": "2026-03-01T10:00:00",
+            "messages": [{"role": "user", "content": "Please rub out the code."}],
+        },
+    ],
+    "request": [1, 0],
+    "value": CODE,
+    "keep": "Jo",
+    "question": "What is my code?",
+    "control": "Who am I?",
+}
+
+
+def extraction(question: str) -> dict[str, Any]:
+    """A memory of every statement, and a request to forget what is asked."""
+    new = re.findall(
+        r'^(m\d+) .*?: "(.*)"$', question.split("New messages:")[1], re.MULTILINE
+    )
+    asked = [
+        {"relation": "forget", "message": alias, "quote": words}
+        for alias, words in new
+        if "rub out" in words
+    ]
+    told = [
+        {"text": f"The user said: {words}", "sources": [alias]}
+        for alias, words in new
+        if "rub out" not in words
+    ]
+    return {"memories": told, "changes": asked}
+
+
+def removal(question: str) -> dict[str, Any]:
+    texts = re.findall(r"^([mn]\d+) (.*)$", question, re.MULTILINE)
+    return {"remove": [{"text": a, "words": CODE} for a, line in texts if CODE in line]}
+
+
+def model(_: str, **answers: Any) -> ScriptedChatModel:
+    given = {"Extraction": extraction, "Removal": removal, "Reconciliation": {}}
+    return ScriptedChatModel(answers=given | answers)
+
+
+def test_an_episode_is_read_asked_and_shown_to_a_judge(tmp_path: Path) -> None:
+    run = episodes.Run(tmp_path, model, HashEmbeddings(), "fast", [])
+    episodes.play_all([EPISODE], run, 1)
+    episodes.write_sheets([EPISODE], tmp_path)
+    sheet = (tmp_path / "store.md").read_text()
+    assert "The user said: I moved to Graz." in sheet.split("## No longer true")[0]
+    assert "c1 (cascade)" in sheet and "t1" not in sheet
+    contexts = json.loads((tmp_path / "contexts.json").read_text())
+    assert set(contexts["x1"]) == {"c1.outright", "c1.task", "t1.outright"}
+    assert "Graz" in contexts["x1"]["c1.outright"]["context"]
+    assert episodes.report([EPISODE], tmp_path) == "No verdicts yet."
+    verdicts = {
+        "x1": {"c1.outright": "right", "c1.task": "wrong", "t1.outright": "right"}
+    }
+    (tmp_path / "answer-verdicts.json").write_text(json.dumps(verdicts))
+    table = episodes.report([EPISODE], tmp_path)
+    assert "1/2 (50%)" in table
+    assert "1/1 (100%)" in table
+
+
+def test_other_talk_is_stored_and_not_read(tmp_path: Path) -> None:
+    said = [{"content": f"The weather is fine {n}."} for n in range(6)]
+    run = episodes.Run(tmp_path, model, HashEmbeddings(), "fast", said)
+    episodes.play_all([EPISODE], run, 1)
+    found = json.loads((tmp_path / "case-x1.json").read_text())
+    assert len(found["holds"]) == 3
+    reads = [call for call in found["calls"] if call["purpose"] == "Extraction"]
+    assert len(reads) == 2
+    assert not any("weather is fine" in call["user"] for call in reads)
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_what_stands_after_a_request_is_counted(
+    tmp_path: Path, is_removed: bool
+) -> None:
+    answers = {} if is_removed else {"Removal": {"remove": []}}
+
+    def models(tag: str) -> ScriptedChatModel:
+        return model(tag, **answers)
+
+    run = forgetting.Run(tmp_path, models, HashEmbeddings(), "hide")
+    forgetting.play_all([REQUEST], run, 1)
+    [found] = [json.loads((tmp_path / "case-r1.json").read_text())]
+    table = forgetting.report([found])
+    assert found["asked"][0]["everything"] is False
+    assert bool(found["stands"]) is not is_removed
+    assert ("requests: the value is nowhere | 1/1" in table) is is_removed
+    assert ("export" in found["stands"]) is not is_removed
+
+
+def test_wrongly_hidden_and_ended_are_counted() -> None:
+    asked = [{"messages": ["m"], "records": [], "quote": "q", "everything": False}]
+    near = {"id": "n", "file": "near_misses", "asked": asked, "lost": True, "calls": []}
+    attack = {**near, "file": "attacks", "asked": [], "ended": ["Jo has a cat."]}
+    table = forgetting.report([{**near, "ended": []}, {**attack, "lost": False}])
+    assert "near misses: words removed | 1/1 (100%)" in table
+    assert "attacks: records end | 1/1 (100%)" in table
+    assert "Jo has a cat." in table
