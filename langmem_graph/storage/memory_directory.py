@@ -398,7 +398,9 @@ class MemoryDirectory(NotCopied):
         """Delete a user's folder, and, with a Chroma server, the user's collections
         there first.
         """
-        if not self.folder(user_id).exists():
+        with explained_files(self.folder(user_id)):
+            is_there = self.folder(user_id).exists()
+        if not is_there:
             return EraseReport(messages=0, files=0, bytes=0)
         held = self._drop_collections(user_id)
         with self.emptied(user_id) as folder:

@@ -68,6 +68,7 @@ def failing(name: str, place: int, patch: pytest.MonkeyPatch) -> list[int]:
 LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("stat", "open")]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("calls", [calls_of_a_memory, calls_of_a_store])
 @pytest.mark.parametrize("name", ["mkdir", "scandir", "rmdir", "unlink", *LONG])
 def test_every_error_is_ours_and_what_comes_later_works(
