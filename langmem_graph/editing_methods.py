@@ -25,8 +25,6 @@ from langmem_graph.storage import (
     expiry,
     forgetting,
     inspection_queries,
-    record_changes,
-    record_queries,
     records_by_hand,
     undo_changes,
 )
@@ -234,41 +232,6 @@ class EditingMethods(UserMethods):
         )
 
     achanges = twin(changes)
-
-    def held_changes(self, *, where: Where | None = None) -> list[RecordChange]:
-        """Changes that wait: one message would let more than five records end
-        at once.
-        """
-        return self._read_within(where, record_changes.held_changes)
-
-    aheld_changes = twin(held_changes)
-
-    def confirm(self, message: str) -> list[Record]:
-        """Carry out the held changes of a message.
-
-        Returns:
-            The records that changed, as they are now; empty where nothing is held.
-
-        Raises:
-            InvalidInputError: there is no such message.
-        """
-        self._check_writable("confirm")
-        # slow to import
-        from langmem_graph.extraction.commit_records import confirm_held
-
-        zone = self._services.settings.time_zone
-        with (
-            self._services.room(self.id) as room,
-            room.database.write_transaction() as connection,
-        ):
-            known = record_queries.message_numbers(connection, [message])
-            if message not in known:
-                raise InvalidInputError(f"There is no message {message!r}.")
-            changed = confirm_held(connection, known[message][0], zone)
-            stored = record_queries.records_by_number(connection, changed)
-        return [stored[n] for n in sorted(stored)]
-
-    aconfirm = twin(confirm)
 
     def undo(
         self, record: str | None = None, *, message: str | None = None

@@ -108,15 +108,16 @@ class ExtractionCounts(FrozenModel):
     """Proposals that a record states already; their sources were added to it."""
     updated: int = 0
     """Older records that hold no longer; they are kept with their dates."""
+    ended_by: dict[str, int] = Field(default_factory=dict)
+    """By message id, how many records the message let end; `undo(message=…)` takes them
+    back. Where the user agreed to words of the assistant's, it is the message that
+    agrees.
+    """
     refused: int = 0
     """Proposals that cannot be stored as records."""
     refused_changes: int = 0
     """Proposed changes of older records whose evidence failed a check; see
     `reasons`.
-    """
-    held: int = 0
-    """Changes that were not carried out, because one message would let many records
-    end.
     """
     to_forget: list[ForgetRequest] = Field(default_factory=list)
     """What the user asked to be forgotten, and what was done about it."""

@@ -19,9 +19,9 @@ from langmem_graph.user_memory import Id, UserMemory
 _ACTIONS: dict[Action, str] = {
     "read": """recall search_conversation search_records get_records
         get_conversation sessions export export_records files read_file history
-        changes held_changes calls usage overview conversation records records_of
+        changes calls usage overview conversation records records_of
         made_of neighbours schedule compare forget_preview flush_forecast doctor""",
-    "write": """add add_records remember correct confirm undo flush flush_soon drain
+    "write": """add add_records remember correct undo flush flush_soon drain
         rebuild hide unhide keep_days expire erase""",
 }
 _ACTION_OF = {

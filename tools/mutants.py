@@ -52,7 +52,7 @@ MODULES = {
     "embeddings/embedder.py:embed,embed_query,_ask,spans,_checked": "storage/test_embedder_faults "
     "reliability/test_hanging_embedder",
     "extraction/commit_records.py": "extraction/test_changes extraction/test_write_graph "
-    "extraction/test_forget_and_undo extraction/test_held_changes "
+    "extraction/test_forget_and_undo extraction/test_many_ends "
     "extraction/test_changes_within_a_batch extraction/test_schedule_step",
     "extraction/check_changes.py": "extraction/test_refused_changes extraction/test_changes",
     "grounding/verify_values.py": "grounding/test_nothing_invented grounding/test_filled_calls "

@@ -115,7 +115,7 @@ def costs(judged: Sequence[Judged]) -> str:
     """Calls and tokens as a table."""
     rows = [*_pace(judged), *_second_calls(judged), *_purposes(judged)]
     reports = [report for one in judged for report in one["reports"]]
-    for name in ("refused", "refused_changes", "held", "repairs", "given_up"):
+    for name in ("refused", "refused_changes", "repairs", "given_up"):
         rows.append(
             [
                 name.replace("_", " "),

@@ -7,7 +7,6 @@ change that fails a check that is about its evidence becomes `details`: both rec
 hold and are linked.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,9 +23,6 @@ from langmem_graph.storage import record_queries
 from langmem_graph.storage.record_writes import plain
 from langmem_graph.storage.user_room import Room
 from langmem_graph.values.matching import holds, holds_words, is_telling
-
-# where one message would end more records, they wait for a yes; own figure
-MOST_OF_A_MESSAGE = 5
 
 
 class _Evidence(NamedTuple):
@@ -71,8 +67,7 @@ def check_changes(
             counts = counts.plus(f"{change.relation}: {reason}", refused_changes=1)
         if checked is not None:
             kept.append(checked)
-    kept, counts = _held_back(_said_last(kept), counts)
-    new, kept = _without_confirmed(candidates, kept)
+    new, kept = _without_confirmed(candidates, _said_last(kept))
     return {"candidates": new, "proposals": kept, "counts": counts}
 
 
@@ -223,28 +218,6 @@ _CHECKS: tuple[Callable[[_Evidence], str | None], ...] = (
     *(_is_active, _stands_in_its_message, _is_the_users_own),
     *(_keeps_what_is_settled, _keeps_instructions, _is_not_older),
 )
-
-
-def _held_back(
-    kept: Sequence[Proposal], counts: Counts
-) -> tuple[list[Proposal], Counts]:
-    """The changes of a message that would let too many records end at once wait for a
-    yes.
-    """
-    ends = Counter(one.message for one in kept if one.relation in NO_LONGER)
-    many = {message for message, count in ends.items() if count > MOST_OF_A_MESSAGE}
-    held = [one for one in kept if one.message in many and one.relation in NO_LONGER]
-    if held:
-        counts = counts.plus(
-            (
-                f"One message would let {len(held)} records end: they wait until they "
-                "are "
-                "confirmed."
-            ),
-            held=len(held),
-        )
-    marked = [one.model_copy(update={"held": one in held}) for one in kept]
-    return marked, counts
 
 
 def _without_confirmed(

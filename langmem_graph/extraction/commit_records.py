@@ -6,6 +6,7 @@ change keeps the former values and the words that made it, so that it can be und
 `schedule` then takes off the schedule what has no time (RealMem 4.2).
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -40,7 +41,6 @@ from langmem_graph.storage import (
 from langmem_graph.storage.add_records import UnusableRecordError, draft
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_changes import NewChange
-from langmem_graph.storage.record_queries import aware
 from langmem_graph.storage.record_writes import REFINES, Change, Draft, naive
 from langmem_graph.storage.tables_and_migrations import RECORDS
 from langmem_graph.storage.user_room import Room, note_deletion
@@ -120,12 +120,16 @@ def _commit(
     }
     counts = counts_of(state).plus(read=len(batch.items))
     made, counts = _store(connection, services, candidates, begins, counts)
-    changed = {one.n for one in made.values()}
+    changed, ends = {one.n for one in made.values()}, Counter[str]()
+    shown = state["view"].messages.values() if proposals else ()
+    ids = {one.n: one.message.id for one in shown}
     for n, proposal in _numbered(proposals, made):
         done = _carry_out(connection, n, proposal, made, services.settings.time_zone)
         changed |= done
         if done and proposal.relation in NO_LONGER:
-            counts = counts.plus(updated=1)
+            # where the user agreed to other words, that message lets it end
+            ends[ids[proposal.agreed_message or proposal.message]] += 1
+    counts = counts.ended(ends)
     forgotten = [
         _forget(connection, services, request) for request in state.get("requests", [])
     ]
@@ -267,9 +271,6 @@ def _carry_out(
     change = replace(change, reason=f"{proposal.relation}: “{proposal.quote}”")
     told = proposal.model_dump(include=_TOLD)
     written = NewChange(record=n, by_record=by, since=naive(proposal.since), **told)
-    if proposal.held:
-        record_changes.write(connection, written, change, held=True)
-        return set()
     if newer and proposal.relation == "replaces" and newer[1].said_at < old.said_at:
         # what was said first was stored last: the stored record is the one that holds
         record_writes.supersede(connection, newer[0], n, old.valid_from, change)
@@ -282,25 +283,6 @@ def _carry_out(
         return set()
     record_changes.write(connection, written, change)
     return {n}
-
-
-def confirm_held(connection: Connection, message: int, zone: str | None) -> set[int]:
-    """Carry out the changes of a message that were held; the numbers of the records
-    changed.
-
-    What no longer holds meanwhile stays as it is.
-    """
-    changed = set[int]()
-    for row in record_changes.take_held(connection, message):
-        named = {row.record, *([row.by_record] if row.by_record else [])}
-        if record_queries.active(connection, named) != named:
-            continue
-        change = Change.new(row.made_by)
-        made: Made = {0: _Made(row.by_record, change)} if row.by_record else {}
-        told = {name: getattr(row, name) for name in (*_TOLD, "record")}
-        proposal = Proposal(**told, by=0 if made else None, since=aware(row.since))
-        changed |= _carry_out(connection, row.record, proposal, made, zone)
-    return changed
 
 
 def _apply(

@@ -4,6 +4,8 @@ All types here are frozen: a step returns new copies. What leaves the graph, lea
 as JSON.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
@@ -96,7 +98,6 @@ class Proposal(BaseModel, frozen=True, extra="forbid"):
     quote: str
     agreed_message: int | None = None
     agreed_quote: str | None = None
-    held: bool = False  # it waits for somebody to confirm it
 
 
 class ToForget(BaseModel, frozen=True, extra="forbid"):
@@ -116,15 +117,25 @@ class Counts(ExtractionCounts):
 
     def __add__(self, other: "Counts") -> "Counts":
         """The sums of both, and the reasons of both."""
-        names = type(self).model_fields
-        return Counts(
-            **{name: getattr(self, name) + getattr(other, name) for name in names}
-        )
+        names = type(self).model_fields.keys() - {"ended_by"}
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Counts(ended_by=_sums(self.ended_by, other.ended_by), **sums)
 
     def plus(self, *reasons: str, **more: int) -> "Counts":
         """A copy with these reasons and, by name, these counts added."""
         sums = {name: getattr(self, name) + count for name, count in more.items()}
         return self.model_copy(update={**sums, "reasons": [*self.reasons, *reasons]})
+
+    def ended(self, by: Mapping[str, int]) -> "Counts":
+        """A copy with the records that these messages, named by id, let end."""
+        updated = self.updated + sum(by.values())
+        return self.model_copy(
+            update={"updated": updated, "ended_by": _sums(self.ended_by, by)}
+        )
+
+
+def _sums(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return dict(Counter(one) + Counter(other))
 
 
 class ExtractionState(TypedDict, total=False):

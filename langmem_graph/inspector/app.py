@@ -75,7 +75,7 @@ def create_inspector(
 
     Args:
         memory: a memory, which may be read-only. It stays the caller's to close.
-        allow_changes: offer to correct, undo, forget and confirm, but not in shared
+        allow_changes: offer to correct, undo and forget, but not in shared
             rooms.
         hosts: the names under which it is reached (no ports); by default those of this
             machine.
@@ -222,7 +222,7 @@ def serve(
     Args:
         memory: what is shown.
         port: 0 takes a free one.
-        allow_changes: offer to correct, undo, forget and confirm.
+        allow_changes: offer to correct, undo and forget.
         announce: called with the address to open, which holds the token, once it is
             served.
     """

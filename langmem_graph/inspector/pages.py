@@ -38,20 +38,13 @@ def people(visit: Visit) -> dict[str, Any]:
 
 
 def person(visit: Visit) -> dict[str, Any]:
-    """One user or shared room: sizes, what waits to be confirmed, the conversations."""
+    """One user or shared room: sizes and the conversations."""
     sessions = visit.user.sessions()[::-1]
     start = visit.number("start", 0, FAR)
     shown = sessions[start : start + PER_PAGE]
-    held = visit.user.held_changes()
     paging = _paging(start, len(shown), len(sessions))
     cost = visit.user.usage()
-    return {
-        "overview": visit.overview,
-        "cost": cost,
-        "sessions": shown,
-        "held": held,
-        **paging,
-    }
+    return {"overview": visit.overview, "cost": cost, "sessions": shown, **paging}
 
 
 def conversation(visit: Visit) -> dict[str, Any]:
@@ -80,9 +73,8 @@ def message(visit: Visit) -> dict[str, Any]:
     """One message: all of it, what was made of it, and what it changed."""
     found = _message(visit)
     used = _uses(visit, [found])[found.id]
-    held = [one for one in visit.user.held_changes() if one.message_id == found.id]
     quotes = [change.quote for change in used.changes]
-    return {"message": found, "use": used, "held": held, "quotes": quotes}
+    return {"message": found, "use": used, "quotes": quotes}
 
 
 def message_text(visit: Visit) -> str:

@@ -23,7 +23,6 @@ DONE = {
     "correct": "Corrected: this record holds now.",
     "undo": "Undone.",
     "forget": "Forgotten, with everything made of it.",
-    "confirm": "Carried out.",
 }
 
 

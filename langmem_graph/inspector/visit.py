@@ -139,14 +139,8 @@ def _forget(visit: Visit) -> Where:
     return "person", {}
 
 
-def _confirm(visit: Visit) -> Where:
-    visit.user.confirm(visit.get("message"))
-    return "message", {"id": visit.get("message")}
-
-
 _ACTIONS: dict[str, Callable[[Visit], Where]] = {
     "correct": _correct,
     "undo": _undo,
     "forget": _forget,
-    "confirm": _confirm,
 }

@@ -34,7 +34,7 @@ from langmem_graph.storage.postgres_words import (
 )
 from langmem_graph.storage.tables_and_migrations import TRACES_LEFT, get_meta
 
-VERSION = 4
+VERSION = 5
 # the advisory lock under which one process at a time migrates
 _MIGRATING = 7_240_811_923
 _TYPES = {
@@ -134,6 +134,11 @@ _SIZES = (
     f" FROM {SCHEMA}.indexed GROUP BY room, words",
 )
 """What version 2 keeps of words beside what version 1 kept."""
+_NOT_HELD = (
+    f"DELETE FROM {SCHEMA}.record_changes WHERE held",
+    f"ALTER TABLE {SCHEMA}.record_changes DROP COLUMN held",
+)
+"""What versions before 5 kept of changes that waited for somebody to confirm them."""
 _SAMPLED = sa.text(
     "SELECT count(*) FROM pg_stats WHERE (schemaname, tablename, attname)"
     f" = ('{SCHEMA}', :table, :column)"
@@ -223,12 +228,14 @@ def migrate(engine: Engine) -> int:
             for command in _commands_after():
                 connection.exec_driver_sql(command)
         elif version < VERSION:
-            _add_tables(connection, version)
+            _bring_up_to_date(connection, version)
         return check_version(connection, place_of(engine))
 
 
-def _add_tables(connection: Connection, version: int) -> None:
-    """Make what an older version did not have, behind both walls."""
+def _bring_up_to_date(connection: Connection, version: int) -> None:
+    """Make what an older version did not have, behind both walls, and drop what is no
+    longer kept.
+    """
     there = set(connection.scalars(_THERE))
     added = [table for table in ROOM_TABLES if table.name not in there]
     TABLES.create_all(connection, tables=added)
@@ -237,7 +244,7 @@ def _add_tables(connection: Connection, version: int) -> None:
     ]
     commands += [command for table in added for command in _policies(table)]
     commands += _SIZES if version == 1 else ()
-    commands += [COVERED]
+    commands += [COVERED, *_NOT_HELD]
     for command in commands:
         connection.exec_driver_sql(command)
     for table in ROOM_TABLES:

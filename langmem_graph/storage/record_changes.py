@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, Select, case, delete, insert, select
+from sqlalchemy import Connection, Row, Select, case, insert, select
 
 from langmem_graph.errors import explain
 from langmem_graph.schemas import ChangeRelation, RecordChange
@@ -58,20 +58,15 @@ class NewChange:
 
 
 def write(
-    connection: Connection,
-    new: NewChange,
-    change: Change,
-    at: datetime | None = None,
-    *,
-    held: bool = False,
+    connection: Connection, new: NewChange, change: Change, at: datetime | None = None
 ) -> None:
     """Store what a message did to a record; the caller changes the record itself.
 
     `change` is that of the same history entries; `at` is in UTC without a zone, None is
-    now. What is held is not made until somebody has confirmed it.
+    now.
     """
     row = vars(new) | {"change": change.id, "made_by": change.by, "at": at or now()}
-    connection.execute(insert(record_changes).values(**row, undone=held, held=held))
+    connection.execute(insert(record_changes).values(**row))
 
 
 def changes_of(
@@ -126,22 +121,6 @@ def changes_by(
     for row, one in zip(rows, _as_shown(connection, rows), strict=True):
         made[row.message].append(one)
     return dict(made)
-
-
-def held_changes(connection: Connection) -> list[RecordChange]:
-    """The changes that wait for somebody to confirm them, oldest first."""
-    c = record_changes.c
-    held = _told().where(c.held, *within(connection, RECORDS, c.record)).order_by(c.n)
-    return _as_shown(connection, connection.execute(held).all())
-
-
-def take_held(connection: Connection, message: int) -> list[Row[Any]]:
-    """Delete the rows of a message that are held, and return them."""
-    c = record_changes.c
-    held = c.held & ((c.message == message) | (c.agreed_message == message))
-    rows = list(connection.execute(select(record_changes).where(held).order_by(c.n)))
-    connection.execute(delete(record_changes).where(held))
-    return rows
 
 
 def _told() -> Select[Any]:

@@ -228,17 +228,14 @@ record_changes = _numbered_table(
     sa.Column("made_by", sa.String, nullable=False),
     sa.Column("at", sa.DateTime, nullable=False),
     sa.Column("undone", sa.Boolean, nullable=False, default=False),
-    sa.Column("held", sa.Boolean, nullable=False, default=False),
     sa.Index("record_changes_by_record", "record"),
     sa.Index("record_changes_by_by_record", "by_record"),
     sa.Index("record_changes_by_message", "message"),
     sa.Index("record_changes_by_change", "change"),
     sqlite_autoincrement=True,
 )
-"""What a message did to a record, with its words; rows whose change was undone say so.
-
-A held row tells what a message would do once somebody has confirmed it, and counts as
-undone.
+"""What a message did to a record, with its words; rows of changes that were undone say
+so.
 """
 
 removed_words = _numbered_table(
@@ -389,6 +386,15 @@ def _create_removed_words(connection: sa.Connection) -> None:
     _tables.create_all(connection, tables=[removed_words])
 
 
+def _drop_held_changes(connection: sa.Connection) -> None:
+    """In older files changes could wait for somebody to confirm them; none of these was
+    carried out.
+    """
+    if _has_column(connection, "record_changes", "held"):
+        connection.exec_driver_sql("DELETE FROM record_changes WHERE held")
+        connection.exec_driver_sql("ALTER TABLE record_changes DROP COLUMN held")
+
+
 def index_words(connection: sa.Connection) -> None:
     """Index all messages and records, of which none is indexed yet."""
     m = messages.c
@@ -409,12 +415,15 @@ def add_column(
     """Add a column to an older file; a new file's tables have all columns from the
     start.
     """
-    if name not in {
-        column["name"] for column in sa.inspect(connection).get_columns(table)
-    }:
+    if not _has_column(connection, table, name):
         connection.exec_driver_sql(
             f"ALTER TABLE {table} ADD COLUMN {name} {declaration}"
         )
+
+
+def _has_column(connection: sa.Connection, table: str, name: str) -> bool:
+    columns = sa.inspect(connection).get_columns(table)
+    return name in {column["name"] for column in columns}
 
 
 Steps = Sequence[Callable[[sa.Connection], None]]
@@ -425,6 +434,7 @@ MIGRATIONS: Steps = [
     _index_words_anew,
     _create_value_table,
     _create_removed_words,
+    _drop_held_changes,
 ]
 
 

@@ -25,7 +25,6 @@ from langmem_graph.storage.change_log import (
     unlink,
 )
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.record_changes import take_held
 from langmem_graph.storage.record_writes import BY_HAND, DISCARDED, SUPERSEDES, Change
 from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,
@@ -235,8 +234,6 @@ def take_back(connection: Connection, undone: ToUndo) -> bool:
     for row in undone.rows:
         _drop_support(connection, [row.record], [row.message, row.agreed_message])
     _drop_support(connection, undone.supported, [undone.message])
-    if undone.message is not None:
-        take_held(connection, undone.message)
     freed = ended_by(connection, undone.rows, made)
     freed |= {e.record for e in undone.entries.values() if _may_be_freed(e)}
     settle(connection, freed - made, change, by_links=False)

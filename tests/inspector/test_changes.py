@@ -1,4 +1,4 @@
-"""What the inspector changes: correct, undo, forget, confirm, each shown before and after."""
+"""What the inspector changes: correct, undo, forget, each shown before and after."""
 
 import re
 from collections.abc import Iterator

@@ -73,8 +73,17 @@ OLDER = {
         "ALTER TABLE langmem_graph.postings DROP CONSTRAINT postings_pkey,"
         " ADD PRIMARY KEY (room, words, term, item)",
     ),
+    4: (),
 }
-"""What makes a prepared database one of an older version."""
+"""What makes a prepared database one of an older version, beside what all had."""
+HELD = (
+    "ALTER TABLE langmem_graph.record_changes ADD held boolean NOT NULL DEFAULT false",
+    "ALTER TABLE langmem_graph.record_changes ALTER held DROP DEFAULT",
+    "INSERT INTO langmem_graph.record_changes (room, change, record, relation, message,"
+    " quote, made_by, at, undone, held) SELECT room, change, record, relation, message,"
+    " 'it waits', made_by, at, true, true FROM langmem_graph.record_changes",
+)
+"""What all older versions had: changes could wait, and one does."""
 
 
 @pytest.mark.parametrize("version", OLDER)
@@ -83,8 +92,13 @@ def test_an_older_database_is_brought_up_to_date(database: str, version: int) ->
         memory.user("ana").add(said("an old word", id="old"), session_id="s")
         memory.user("ana").add(said("forgotten", id="forgotten"), session_id="s")
         memory.user("ana").forget(message="forgotten")
+        told = {"relation": "ended", "message_id": "old", "quote": "an old word"}
+        row = {"text": "An old word.", "record_id": "r", "changes": [told]}
+        memory.user("ana").add_records(row | {"source_message_ids": ["old"]})
     with psycopg.connect(database, autocommit=True) as connection:
         for command in OLDER[version]:
+            connection.execute(command)
+        for command in HELD:
             connection.execute(command)
         connection.execute("UPDATE langmem_graph.version SET version = %s", [version])
     with pytest.raises(StorageError, match="langmem-graph migrate URL"):
@@ -94,9 +108,12 @@ def test_an_older_database_is_brought_up_to_date(database: str, version: int) ->
     with psycopg.connect(database) as connection:
         key = "SELECT indexdef FROM pg_indexes WHERE indexname = 'postings_pkey'"
         (words,) = connection.execute(key).fetchone() or ("",)
+        kept = "SELECT quote, undone FROM langmem_graph.record_changes"
+        assert connection.execute(kept).fetchall() == [("an old word", False)]
     assert "(room, words, term, item) INCLUDE (own, before, size)" in words
     with Memory(database, embeddings="hash") as memory:
         ana = memory.user("ana")
+        assert [one.quote for one in ana.changes("r")] == ["an old word"]
         ana.add(
             said("a new word", id="new"), session_id="s", metadata={"project": "atlas"}
         )

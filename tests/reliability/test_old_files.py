@@ -23,6 +23,8 @@ from tests.support.writing import echo
 
 LATER_COLUMNS = [("messages", "origin"), ("record_sources", "supporting")]
 """Columns that the third step adds to tables of the first two."""
+HELD = "ALTER TABLE record_changes ADD COLUMN held BOOLEAN NOT NULL DEFAULT 0"
+"""Makes the table of changes what it was from the third step to the fifth."""
 TEXTS = [f"the trombone number {n} is in the attic" for n in range(8)]
 
 
@@ -38,6 +40,8 @@ def make_tables(file: Path, steps: Any, version: int) -> None:
                     connection.exec_driver_sql(
                         f"ALTER TABLE {table} DROP COLUMN {column}"
                     )
+            if 3 <= version < 6:
+                connection.exec_driver_sql(HELD)
     engine.dispose()
 
 
@@ -125,6 +129,44 @@ def test_a_ledger_of_every_version(tmp_path: Path, version: int) -> None:
         assert db.execute("PRAGMA user_version").fetchone() == (
             len(tables_and_migrations.MIGRATIONS),
         )
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_changes_that_waited_for_a_yes_are_dropped(
+    tmp_path: Path, version: int
+) -> None:
+    """They were never carried out; those that were are kept."""
+    ledger = tmp_path / "m" / "users" / folder_name("u") / "ledger.db"
+    make_tables(ledger, tables_and_migrations.MIGRATIONS, version)
+    fill_first(ledger)
+    at = "2024-06-01 10:00:00.000000"
+    record = {"n": 1, "record_id": "r", "text": TEXTS[0], "kind": "fact"}
+    record |= {"facet": "none", "confirmation": "confirmed", "status": "superseded"}
+    record |= {"priority": 0, "content_hash": "h", "made_by": "model"}
+    record |= dict.fromkeys(("entities", "verbatim"), "[]")
+    times = ("said_at", "valid_from", "valid_to", "created_at", "updated_at")
+    record |= dict.fromkeys(times, at)
+    change = {"record": 1, "relation": "ended", "message": 1, "made_by": "model"}
+    with closing(sqlite3.connect(ledger)) as db, db:
+        _insert(db, "records", record)
+        _insert(db, "record_sources", {"record": 1, "message": 1, "supporting": 0})
+        for quote, held in (("the trombone", 0), ("in the attic", 1)):
+            own = {"change": quote, "quote": quote, "undone": held, "held": held}
+            _insert(db, "record_changes", {**change, **own, "at": at})
+    with Memory(tmp_path / "m", embeddings=HashEmbeddings(64)) as memory:
+        user = memory.user("u")
+        assert [one.quote for one in user.changes("r")] == ["the trombone"]
+        assert user.doctor(sample=0).problems == []
+    with closing(sqlite3.connect(ledger)) as db:
+        rows = db.execute("SELECT quote, undone FROM record_changes").fetchall()
+    assert rows == [("the trombone", 0)]
+
+
+def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
+    marks = ",".join("?" * len(row))
+    db.execute(
+        f"INSERT INTO {table} ({','.join(row)}) VALUES ({marks})", [*row.values()]
+    )
 
 
 def test_migrated_and_new_tables_are_the_same(tmp_path: Path) -> None:

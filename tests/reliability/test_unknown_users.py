@@ -49,10 +49,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         name: ((), {})
         for name in ("flush", "flush_forecast", "drain", "doctor", "rebuild")
     },
-    **{
-        name: ((), {})
-        for name in ("held_changes", "calls", "usage", "overview", "records")
-    },
+    **{name: ((), {}) for name in ("calls", "usage", "overview", "records")},
     **{
         name: (("What?",), {})
         for name in ("recall", "search_records", "search_conversation")
@@ -61,10 +58,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         name: (("m1",), {})
         for name in ("get_records", "get_conversation", "history", "changes")
     },
-    **{
-        name: (("m1",), {})
-        for name in ("confirm", "undo", "read_file", "hide", "unhide")
-    },
+    **{name: (("m1",), {}) for name in ("undo", "read_file", "hide", "unhide")},
     "records_of": ((Form,), {}),
     "expire": ((), {}),
     **{name: (("m1",), {}) for name in ("conversation", "made_of", "neighbours")},

@@ -106,7 +106,7 @@ def shown(
         "lists": lambda: [user.sessions(where=where), user.export(where=where),
                           user.export_records(history=True, where=where),
                           user.export_records(as_of="2025-01-01T06:00", where=where),
-                          user.records(limit=500, where=where), user.held_changes(where=where)],
+                          user.records(limit=500, where=where)],
         "pages": lambda: [user.conversation(f"s{n}", where=where) for n in range(3)],
         "inside": lambda: [user.made_of(ids[0], where=where),
                            user.schedule("2025-01-01", "2025-12-31", where=where),

@@ -51,7 +51,6 @@ OF_USER: dict[str, Callable[[Any], Any]] = {
     "calls": lambda user: user.calls(),
     "changes": lambda user: user.changes("r1"),
     "compare": lambda user: user.compare("2026-01-01", "2026-02-01"),
-    "confirm": lambda user: user.confirm("m1"),
     "conversation": lambda user: user.conversation("s"),
     "correct": lambda user: user.correct("r1", "I like tea."),
     "doctor": lambda user: user.doctor(sample=1),
@@ -69,7 +68,6 @@ OF_USER: dict[str, Callable[[Any], Any]] = {
     "get_conversation": lambda user: user.get_conversation("s"),
     "get_records": lambda user: user.get_records(["r1"]),
     "ground": lambda user: user.ground(SCHEMA, "say hello"),
-    "held_changes": lambda user: user.held_changes(),
     "hide": lambda user: user.hide("r1"),
     "history": lambda user: user.history("r1"),
     "keep_days": lambda user: user.keep_days(messages=1_000_000),
@@ -140,7 +138,7 @@ def fill(user: UserMemory | SharedMemory) -> None:
 
 
 def attempt(work: Callable[[], Any]) -> None:
-    """Call it; that there is nothing to confirm or undo is no fault here."""
+    """Call it; that there is nothing to undo is no fault here."""
     try:
         work()
     except Exception as error:  # noqa: BLE001

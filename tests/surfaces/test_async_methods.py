@@ -107,8 +107,6 @@ _CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("get_records", (["r1", "nope", "r2"],), {}),
     ("history", ("r2",), {}),
     ("changes", ("r1",), {}),
-    ("held_changes", (), {}),
-    ("confirm", ("1",), {}),
     ("undo", ("r2",), {}),
     ("sessions", (), {}),
     ("conversation", ("s",), {"start": 2, "limit": 3}),

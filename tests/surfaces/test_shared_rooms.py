@@ -249,9 +249,7 @@ def test_methods_answer_as_those_of_a_user(opened: Callable[..., Memory]) -> Non
     memory = opened(model=topic_tracks.gathering())
     team, ana = memory.shared("team", as_user="ana"), memory.user("ana")
     calls: dict[str, tuple[Any, ...]] = {
-        **dict.fromkeys(
-            ("sessions", "files", "held_changes", "overview", "records"), ()
-        ),
+        **dict.fromkeys(("sessions", "files", "overview", "records"), ()),
         **dict.fromkeys(
             ("export", "export_records", "flush_forecast", "flush", "drain"), ()
         ),

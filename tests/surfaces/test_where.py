@@ -268,9 +268,7 @@ def test_every_reader_refuses_a_filter_that_it_cannot_use(memory: Memory) -> Non
             ("get_records", "get_conversation", "made_of", "history", "changes"), ("x",)
         ),
         **dict.fromkeys(("neighbours", "conversation"), ("x",)),
-        **dict.fromkeys(
-            ("sessions", "export", "records", "export_records", "held_changes"), ()
-        ),
+        **dict.fromkeys(("sessions", "export", "records", "export_records"), ()),
         **dict.fromkeys(("schedule", "compare"), ("2026-01-01", "2026-02-01")),
     }
     for name, given in asked.items():

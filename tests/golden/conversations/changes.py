@@ -186,7 +186,7 @@ def many_ends_at_once(path: Path) -> Talk:
     things = ("car", "boat", "bike", "piano", "drone", "tent")
     talk = Talk(
         path,
-        "One message that would let six records end is not believed; one that lets five end is.",
+        "One message lets six records end; it is undone, and another lets five of them end.",
         Extraction=[
             extraction(
                 *(memory(f"The user owns a {one}.", attribute=one) for one in things)
@@ -206,6 +206,8 @@ def many_ends_at_once(path: Path) -> Talk:
     may.flush()
     may.add([said("I sold all I had.", "m2", "2025-02-01")], session_id="2")
     may.flush()
+    may.export_records()
+    may.undo(message="m2")
     may.export_records()
     may.add(
         [said("The burglars took it all but the tent.", "m3", "2025-03-01")],
