@@ -5,6 +5,7 @@ Each derivation has a name, which the call's grounding states.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -29,7 +30,7 @@ from langmem_graph.values.countries import (
     minor_units,
     place_derivation,
 )
-from langmem_graph.values.matching import is_token, says
+from langmem_graph.values.matching import is_token, places, says
 from langmem_graph.values.numbers import (
     Amount,
     amounts,
@@ -51,6 +52,7 @@ _ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".s
 _ORDINAL = re.compile(
     rf"\b({'|'.join(_ORDINALS)}|\d{{1,3}}(?:st|nd|rd|th)) ([^\W\d_]+)"
 )
+_BETWEEN = " ,;/"  # quotes that are joined
 _FEWEST_DIGITS = 5  # of a code of digits alone that is spelled without its spaces
 
 
@@ -83,7 +85,7 @@ def number_derivation(
     as_they_are = [n for n in stated if percent or n.unit not in _PERCENT]
     if wanted in {n.value for n in as_they_are if not (minor and is_money(n.unit))}:
         return "number"
-    others = [measure_of(unit) for unit in units]
+    others = list({measure_of(unit) for unit in units})
     if whole and any(
         one.value == wanted and _is_measured_so(one.unit, others)
         for quoted in quotes
@@ -116,8 +118,8 @@ def _is_in_other_unit(
     measured += [
         (one, unit)
         for quoted, own in zip(quotes, found, strict=True)
-        for one in own
         for unit in _shared(quoted)
+        for one in own
         if not measure_of(one.unit)[0]
     ]
     for one, unit in measured:
@@ -154,7 +156,8 @@ def _ordinals(words: str) -> list[tuple[Decimal, str]]:
 
 def _shared(quoted: Quoted) -> list[str]:
     """The unit that a text states for all its numbers: "94 by 148, all centimetres"."""
-    return re.findall(r"\ball (?:in )?([a-z]+)", quoted.text.casefold())
+    found = re.findall(r"\ball (?:in )?([a-z]+)", quoted.text.casefold())
+    return [unit for unit in dict.fromkeys(found) if measure_of(unit)[0]]
 
 
 def _is_measured_so(unit: str, others: Sequence[tuple[str, Decimal]]) -> bool:
@@ -235,12 +238,14 @@ def _is_respelled(value: str, words: str) -> bool:
     is_short = digits < _FEWEST_DIGITS and joined.isdigit()
     if not digits or is_short or _SPACING.sub("", value) != joined:
         return False
-    pattern = _SPACING.pattern.join(re.escape(sign) for sign in joined)
-    for found in re.finditer(pattern, words, re.IGNORECASE):
-        bare = _SPACING.sub("", found.group())
-        whole = is_token(words, *found.span()) and not _goes_on(words, *found.span())
-        if whole and joined in (bare, bare.upper()):
-            return True
+    where = [n for n, sign in enumerate(words) if not _SPACING.fullmatch(sign)]
+    bare = [words[n] for n in where]
+    upper = [sign.upper() if len(sign.upper()) == 1 else sign for sign in bare]
+    for text in ("".join(bare), "".join(upper)):
+        for place in places(joined, text):
+            start, end = where[place], where[place + len(joined) - 1] + 1
+            if is_token(words, start, end) and not _goes_on(words, start, end):
+                return True
     return False
 
 
@@ -255,8 +260,8 @@ def _is_without_letters(value: str, words: str) -> bool:
 def _goes_on(words: str, start: int, end: int) -> bool:
     """True where more digits stand on either side: a part of a phone number."""
     before, after = (
-        re.search(r"\d[ \-/]$", words[:start]),
-        re.match(r"[ \-/]\d", words[end:]),
+        re.search(r"\d[ \-/]$", words[max(0, start - 3) : start]),
+        re.match(r"[ \-/]\d", words[end : end + 2]),
     )
     return bool(
         (before and words[start].isdigit()) or (after and words[end - 1].isdigit())
@@ -267,19 +272,23 @@ def _is_joined(value: str, quotes: Sequence[str]) -> bool:
     """True where the value is whole quotes one after another, such as first name and
     surname.
     """
-    rest, parts = _plain(value), [_plain(quote).strip(".,;") for quote in quotes]
-    while rest:
+    whole, place = _plain(value), 0
+    parts = Counter(filter(None, (_plain(quote).strip(".,;") for quote in quotes)))
+    while place < len(whole):
         fitting = [
             one
-            for one in parts
-            if one and re.match(rf"{re.escape(one)}(?:[ ,;/]|$)", rest)
+            for one in +parts
+            if whole.startswith(one, place)
+            and whole[place + len(one) : place + len(one) + 1] in _BETWEEN
         ]
         if not fitting:
             return False
         own = max(fitting, key=len)
-        parts.remove(own)
-        rest = rest[len(own) :].lstrip(" ,;/")
-        if own[-1].isdigit() and rest[:1].isdigit():
+        parts[own] -= 1
+        place += len(own)
+        while place < len(whole) and whole[place] in _BETWEEN:
+            place += 1
+        if own[-1].isdigit() and whole[place : place + 1].isdigit():
             return False  # digits of two quotes side by side would be another number
     return len(quotes) > 1
 

@@ -6,7 +6,6 @@ taken unasked only from the request, from messages of trusted origins, and from 
 that rest on these alone.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -58,7 +57,7 @@ class Source:
         """True when the words stand in a superseded text and not in the current one."""
 
         def stands_in(text: str) -> bool:
-            return whole_in(raw, text, re.IGNORECASE) is not None
+            return whole_in(raw, text, any_case=True) is not None
 
         return not stands_in(self.text) and any(map(stands_in, self.superseded))
 

@@ -51,6 +51,7 @@ _SAYS_BOOLEAN = {
     "off": False,
 }
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
+_LONGEST_NAME = 200  # of a choice that is found in another spelling
 _GAP = r"[\s_'’-]{0,2}"
 """What may stand between two signs of a choice's name, but not between two digits."""
 _GAP_SIGN = re.compile(r"[\s_'’-]")
@@ -287,7 +288,12 @@ def _names(name: str, quotes: Sequence[Quoted]) -> bool:
     """Whether the words have a name whole, however it is split: "plant-based", "pick-up
     points".
     """
+    words = [text for one in quotes for text in (one.words, in_words(one.words))]
+    if any(says(one, name) for one in words):
+        return True
     signs = re.sub(r"(?<=\w)[\s_'’-]+(?=\w)", "", name.strip())
+    if len(signs) > _LONGEST_NAME:
+        return False
     parts = list[str]()
     for pair in pairwise(signs):
         # Decided for each pair: an alternative in the pattern, or signs that the gap
@@ -299,8 +305,7 @@ def _names(name: str, quotes: Sequence[Quoted]) -> bool:
     pattern = re.compile(
         "".join([*parts, re.escape(signs[-1:]), plural]), re.IGNORECASE
     )
-    words = [text for one in quotes for text in (one.words, in_words(one.words))]
-    return any(says(one, name) or any(tokens(pattern, one)) for one in words)
+    return any(any(tokens(pattern, one)) for one in words)
 
 
 def _ending(words: str) -> str:

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from itertools import accumulate
 
 from langmem_graph.values import word_list
 
@@ -28,6 +29,7 @@ space.
 """
 _EMOJI_STYLE = "\ufe0f"
 _UNSPACED = re.compile(f"[{UNSPACED}]")
+_SPACES, _SPACES_OR_SIGN = re.compile(r"\s+"), re.compile(r"\s+|\S")
 _SHORT = frozenset("k K M MM B T".split())  # their abbreviations; `m` and `b` are units
 _CJK = frozenset("十百千万萬亿億兆京半割几幾多余餘来数만천백억조")
 """Characters that multiply it, or make it a fraction or an estimate."""
@@ -37,6 +39,35 @@ _FRACTION = re.compile(
 )
 _GROUP = re.compile(r"[ \u00a0\u202f]\d{3}(?!\w)")
 _GROUPS_BEFORE = re.compile(r"(?<![\w.,-])[1-9]\d{0,2}[ \u00a0\u202f]\Z")
+
+
+def places(wanted: str, text: str) -> Iterator[int]:
+    """Where the characters begin in the text, overlapping places included.
+
+    Knuth, Morris and Pratt's way takes linear time for "a a a b" in "a a a a a" too.
+    """
+    first = text.find(wanted)
+    if not wanted or first < 0:
+        return
+    borders, found = _borders(wanted), 0
+    for place in range(first, len(text)):
+        while found and wanted[found] != text[place]:
+            found = borders[found - 1]
+        found += wanted[found] == text[place]
+        if found == len(wanted):
+            yield place + 1 - found
+            found = borders[found - 1]
+
+
+def _borders(wanted: str) -> list[int]:
+    """For each place, how many characters up to it are a shorter beginning of all."""
+    borders = [0]
+    for sign in wanted[1:]:
+        found = borders[-1]
+        while found and wanted[found] != sign:
+            found = borders[found - 1]
+        borders.append(found + (wanted[found] == sign))
+    return borders
 
 
 def tokens(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
@@ -108,28 +139,42 @@ def _is_mark(sign: str) -> bool:
 
 def says(text: str, value: str) -> bool:
     """True when the value occurs in the text as whole words, ignoring case."""
-    wanted = _plain(value)
-    return bool(wanted) and any(tokens(re.compile(re.escape(wanted)), _plain(text)))
+    wanted, plain = _plain(value), _plain(text)
+    return any(
+        is_token(plain, place, place + len(wanted)) for place in places(wanted, plain)
+    )
 
 
 def _plain(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def whole_in(words: str, text: str, case: re.RegexFlag = re.NOFLAG) -> str | None:
+def whole_in(words: str, text: str, *, any_case: bool = False) -> str | None:
     """The words as they stand in the text; None inside longer words or a longer number.
 
     The white space between the words and the kind of quotation marks may differ.
     """
-    pattern = re.compile(
-        r"\s+".join(map(re.escape, words.translate(_QUOTES).split())), case
-    )
-    if not pattern.pattern:
+    plain = text.translate(_QUOTES)
+    wanted, spaced = " ".join(words.translate(_QUOTES).split()), _SPACES.sub(" ", plain)
+    if any_case:
+        wanted, spaced = _one_case(wanted), _one_case(spaced)
+    if wanted not in spaced:
         return None
-    for found in tokens(pattern, text.translate(_QUOTES)):
-        if not is_part(text, *found.span()):
-            return text[found.start() : found.end()]
+    where = list(accumulate(map(len, _SPACES_OR_SIGN.findall(plain)), initial=0))
+    for place in places(wanted, spaced):
+        start, end = where[place], where[place + len(wanted)]
+        if is_token(plain, start, end) and not is_part(text, start, end):
+            return text[start:end]
     return None
+
+
+def _one_case(text: str) -> str:
+    """The text in one case, with as many characters."""
+    folded = text.casefold()
+    if len(folded) != len(text):  # ß is ss
+        every = ((sign.casefold(), sign.lower()) for sign in text)
+        folded = "".join(one if len(one) == 1 else lower[0] for one, lower in every)
+    return folded.replace("ı", "i")
 
 
 def quoted_in(words: str, text: str) -> str | None:
@@ -139,9 +184,9 @@ def quoted_in(words: str, text: str) -> str | None:
     spelled = dict.fromkeys(
         unicodedata.normalize(form, words) for form in ("NFC", "NFD")
     )
-    for case in (re.NOFLAG, re.IGNORECASE):
+    for any_case in (False, True):
         for spelling in (words, *spelled):
-            if (found := whole_in(spelling, text, case)) is not None:
+            if (found := whole_in(spelling, text, any_case=any_case)) is not None:
                 return found
     return None
 
@@ -202,9 +247,7 @@ def holds_words(text: str, quote: str) -> bool:
     wanted = _plain_quote(quote).strip("'.,!?… ")
     before = r"(?<!\w)" if wanted and not _UNSPACED_QUOTE.match(wanted) else ""
     after = r"(?!\w)" if wanted and not _UNSPACED_QUOTE.match(wanted[-1]) else ""
-    return bool(wanted) and bool(
-        re.search(before + re.escape(wanted) + after, _plain_quote(text))
-    )
+    return _stands_between(before, wanted, after, _plain_quote(text))
 
 
 def holds_value(text: str, value: str) -> bool:
@@ -214,8 +257,15 @@ def holds_value(text: str, value: str) -> bool:
     wanted = _plain_quote(value)
     before = r"(?<!\d)(?<!\d[.,])" if wanted[:1].isdecimal() else ""
     after = r"(?!\d|[.,]\d)" if wanted[-1:].isdecimal() else ""
-    return bool(wanted) and bool(
-        re.search(before + re.escape(wanted) + after, _plain_quote(text))
+    return _stands_between(before, wanted, after, _plain_quote(text))
+
+
+def _stands_between(before: str, wanted: str, after: str, text: str) -> bool:
+    """Whether what is wanted stands where patterns of no width match on both sides."""
+    begins, ends = re.compile(before), re.compile(after)
+    return any(
+        begins.match(text, place) and ends.match(text, place + len(wanted))
+        for place in places(wanted, text)
     )
 
 

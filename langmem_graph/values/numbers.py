@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import time
 from decimal import Decimal
-from functools import cache
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from langmem_graph.values import word_list
@@ -41,7 +41,6 @@ _WRITTEN = re.compile(  # with a decimal mark, or with groups of thousands
     r"|[1-9]\d?(?:,\d{2})+,\d{3}(?:\.\d+)?)"  # 1,00,000
 )
 _OTHER_MARK = {",": ".", ".": ","}
-_AMBIGUOUS = re.compile(r"[+\-−]?[1-9]\d{0,2}[.,]\d{3}")
 _SPACE = "[ \u00a0\u202f]"
 _GROUPED = re.compile(  # the 12 500 of "12 500 kr", with no digit beside it
     r"(?<![\w.,+\-−])(?<!\d[ \u00a0\u202f])[1-9]\d{0,2}(?:[ \u00a0\u202f]\d{3})+"
@@ -49,8 +48,14 @@ _GROUPED = re.compile(  # the 12 500 of "12 500 kr", with no digit beside it
 )
 _CODE = "(?:EUR|CHF|USD|GBP)"
 _EACH = rf"\s?{_CODE}?\s?(?:/|per|a|the)\s?(?i:l|lit(?:er|re)|gallon|kwh|kg)\b"
-_PRICED = r"(?<![\w.,])(?:{0}\s?{1}(?![\d.,]\d)|{1}\s?{0}(?!\w))(?!{2})"
+_UNCERTAIN = r"[+\-−]?[1-9]\d{0,2}[.,]\d{3}"
+_PRICED = re.compile(  # without width, as the code of one may be that of the next
+    rf"(?<![\w.,])(?=(?:{_CODE}\s?(?P<after>{_UNCERTAIN})(?![\d.,]\d)"
+    rf"|(?P<before>{_UNCERTAIN})\s?{_CODE}(?!\w))(?!{_EACH}))"
+)
 """An amount of money, but no price of a litre, which has thousandths."""
+_AMBIGUOUS = re.compile(_UNCERTAIN)
+_IN_DOLLARS = re.compile(rf"[$£]\s?({_UNCERTAIN})")
 _SHORT_RANGE = re.compile(r"(?<![\w.,-])(\d{1,3})[-–](?=\d{1,3}(?![\w.,-]))")
 _NEGATED = re.compile(r"(?:(?<!\w)[-−][$€£¥₹]?|\d ?minus )$", re.IGNORECASE)
 _MINUS = re.compile(r"\bminus $", re.IGNORECASE)
@@ -131,8 +136,9 @@ def amounts(text: str, context: str = "", *, whole: bool = False) -> list[Amount
 
 
 def _in_figures(text: str, context: str, whole: bool) -> Iterator[Amount]:
+    shown = _ShownMarks(context)
     for digits in DIGITS.finditer(text):
-        number, (start, end) = decimal_of(digits.group(), context), digits.span()
+        number, (start, end) = _decimal(digits.group(), shown), digits.span()
         if (
             whole
             and (number is None or number % 1)
@@ -166,7 +172,7 @@ def _in_words(text: str) -> Iterator[Amount]:
         unit = following["word"].casefold() if following else ""
         near = (
             f"{text[max(0, found.start() - 10) : found.start()]} "
-            f"{text[found.end() :][:8]}"
+            f"{text[found.end() : found.end() + 8]}"
         )
         place = found.start()
         before = _BEFORE.search(text[max(0, place - _NEAR) : place])
@@ -189,10 +195,14 @@ def decimal_of(digits: str, text: str = "") -> Decimal | None:
     unless a currency's code stands beside it, a dollar or pound sign before "1,200", or
     the text shows elsewhere which mark it uses.
     """
+    return _decimal(digits, _ShownMarks(text))
+
+
+def _decimal(digits: str, shown: "_ShownMarks") -> Decimal | None:
     plain = re.sub(r"(?<=\d)['’\u00a0\u202f ](?=\d{3}(?:\D|$))", "", digits)
     if len(plain) > _MOST_DIGITS or not _WRITTEN.fullmatch(plain):
         return None
-    mark = _mark_in(digits, text) if _AMBIGUOUS.fullmatch(plain) else _mark_of(plain)
+    mark = shown.of(plain) if _AMBIGUOUS.fullmatch(plain) else _mark_of(plain)
     if not mark:
         return None
     return Decimal(
@@ -209,22 +219,40 @@ def _mark_of(plain: str) -> str:
     return mark if plain.count(mark) <= 1 else _OTHER_MARK[mark]
 
 
-def _mark_in(digits: str, text: str) -> str:
-    """The decimal mark that the rest of a text shows; empty where it shows none, or
-    both.
-    """
-    if re.search(_PRICED.format(_CODE, re.escape(digits), _EACH), text):
-        return _OTHER_MARK["," if "," in digits else "."]
-    if "," in digits and re.search(rf"[$£]\s?{re.escape(digits)}", text):
-        return "."
-    written = [one for one in DIGITS.findall(text) if _WRITTEN.fullmatch(one)]
-    clear = [
-        one
-        for one in written
-        if re.search("[.,]", one) and not _AMBIGUOUS.fullmatch(one)
-    ]
-    marks = {_mark_of(one) for one in clear}
-    return marks.pop() if len(marks) == 1 else ""
+class _ShownMarks:
+    """The decimal marks that a text shows; it is searched once, for all its numbers."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def of(self, digits: str) -> str:
+        """The decimal mark of a number that may be read in two ways; empty where the
+        text shows none, or both.
+        """
+        if digits in self._priced:
+            return _OTHER_MARK["," if "," in digits else "."]
+        return "." if "," in digits and digits in self._in_dollars else self._clear
+
+    @cached_property
+    def _priced(self) -> set[str]:
+        return {
+            found["after"] or found["before"] for found in _PRICED.finditer(self._text)
+        }
+
+    @cached_property
+    def _in_dollars(self) -> set[str]:
+        return {*_IN_DOLLARS.findall(self._text)}
+
+    @cached_property
+    def _clear(self) -> str:
+        """The mark of the numbers that can be read in one way only."""
+        written = [one for one in DIGITS.findall(self._text) if _WRITTEN.fullmatch(one)]
+        marks = {
+            _mark_of(one)
+            for one in written
+            if re.search("[.,]", one) and not _AMBIGUOUS.fullmatch(one)
+        }
+        return marks.pop() if len(marks) == 1 else ""
 
 
 _MORNING = (
@@ -282,7 +310,8 @@ def _behind(rest: str, said: str, whole: str) -> str:
     """What follows a time in its sentence."""
     place = whole.find(said)
     own = rest if place < 0 else whole[place:]
-    return re.split(r"[.;,!?](?!\w)", own[len(said) :])[0][:_NEAR]
+    near = own[len(said) : len(said) + _NEAR + 1]
+    return re.split(r"[.;,!?](?!\w)", near)[0][:_NEAR]
 
 
 def _times(minutes: int, hour: int, after: str) -> Iterator[time]:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from langmem_graph.grounding import verify_values
+from langmem_graph.extraction.verify_values import grade_of
+from langmem_graph.grounding import derivations, verify_values
 from langmem_graph.grounding.derivations import Quoted
 from langmem_graph.schedule import named_moments, time_phrases, worded_days
 from langmem_graph.schedule.model_written_times import written_event
@@ -45,6 +46,35 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
         f"{text[:100]}x", [Quoted(text, text, TODAY)]
     ),
 }
+
+PAIRS: dict[str, Callable[[str, str], Any]] = {
+    "quoted_in": matching.quoted_in,
+    "whole_in": matching.whole_in,
+    "says": lambda part, text: matching.says(text, part),
+    "holds": lambda part, text: matching.holds(text, part),
+    "holds_words": lambda part, text: matching.holds_words(text, part),
+    "holds_value": lambda part, text: matching.holds_value(text, part),
+    "is_telling": lambda part, text: matching.is_telling(text, part),
+    "amounts": numbers.amounts,
+    "amounts of the whole": lambda part, text: numbers.amounts(text, part),
+    "clocks_in": numbers.clocks_in,
+    "a choice's name": lambda part, text: verify_values._names(part, _quotes(text)),
+    "another spelling": derivations._is_respelled,
+    "quotes in a row": lambda part, text: derivations._is_joined(part, text.split()),
+    "a derivation": lambda part, text: derivations.text_derivation(
+        part, "", _quotes(text, part), None
+    ),
+    "a number": lambda part, text: derivations.number_derivation(
+        7, part, _quotes(text, part)
+    ),
+    "a grade": lambda part, text: grade_of(part, part, [text]),
+}
+"""Functions of a text and a part of it, which a model has chosen."""
+ENDS = {"near miss": "aQ", "part": "", "number": " 000"}
+
+
+def _quotes(*texts: str) -> list[Quoted]:
+    return [Quoted(one, one, TODAY) for one in texts]
 
 
 def slow_growth(work: Callable[[str], Any], pumps: list[str]) -> dict[str, float]:
@@ -87,7 +117,16 @@ def test_a_pattern_takes_linear_time(name: str) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_of_texts_takes_linear_time(name: str) -> None:
     work = partial(tolerant, FUNCTIONS[name])
-    assert slow_growth(work, slow_texts.COMMON) == {}
+    assert slow_growth(work, [*slow_texts.COMMON, *slow_texts.NUMBERS]) == {}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_a_part_is_looked_for_in_linear_time(name: str, end: str) -> None:
+    def work(text: str) -> None:
+        tolerant(lambda one: PAIRS[name](f"{one[: len(one) // 2]}{end}", one), text)
+
+    assert slow_growth(work, [*slow_texts.COMMON, *slow_texts.NUMBERS]) == {}
 
 
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(?:(?<!\d)x?|x?(?!\d))*y"])

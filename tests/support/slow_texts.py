@@ -63,6 +63,8 @@ COMMON = [
     ),
     *("x/", "$1 ", "1% ", "a-", "1 hour ", "from 1 to ", "a.b@", "😀"),
 ]
+NUMBERS = ["1.200 ", "$1,200 ", "1 000 ", "1-", "1/", "1:30 ", "monday, "]
+"""Of these a reader compares each with the whole text, or may begin at each of them."""
 SHORT = (13, 19)
 """Lengths at which a pattern of exponential time shows itself before it freezes."""
 TEXT_PACKAGES = (
