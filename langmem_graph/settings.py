@@ -100,7 +100,7 @@ class ExtractionSettings(_Group):
     """Older records shown while extracting, so that they can change, for each 2,000
     tokens of messages; ours.
     """
-    records_reconciled: int = Field(10, ge=1)
+    records_reconciled: int = Field(40, ge=1)
     """Further records shown in the second call of a batch; ours."""
     cluster_max_distance: float | None = None
     """Cosine distance to a cluster's centroid within which a record joins it. None is

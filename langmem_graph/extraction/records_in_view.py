@@ -50,6 +50,7 @@ MEANT_SHARE = 0.5
 than half of the records are to their nearest one; with fewer than `FEW`, nothing.
 """
 DEFAULT_NEAR = 0.6  # for MiniLM; ours
+PER_SENTENCE = 8  # records shown for each sentence that the model asks for; ours
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?;。！？])\s*|\n")
 
 Numbered = list[tuple[int, Message]]
@@ -172,12 +173,12 @@ def unseen(
     look_for: Sequence[str],
     seen: set[int],
 ) -> list[int]:
-    """Active records that no call has shown and that new statements may change, at most
-    10.
+    """Active records that no call has shown and that new statements may change.
 
     First what is alike to what the model asks for, then what has a statement's subject
     and attribute, and then what is nearer to one than this user's records mostly are to
-    each other.
+    each other. Where there is any, a call is made anyway: it also shows what is nearest
+    to each sentence that the model asks for, however near that is.
     """
     if not candidates and not look_for:
         return []
@@ -193,9 +194,29 @@ def unseen(
             if told.get(n, low) >= low
         ]
         near = [*_from(asked, low), *same, *_from(told, high)]
-        holding = record_queries.current(connection, near)
+        nearest = list(_nearest_to_each(search, connection, look_for, seen))
+        holding = record_queries.current(connection, [*near, *nearest])
+    if not any(n in holding and n not in seen for n in near):
+        return []
     most = search.settings.extraction.records_reconciled
-    return [n for n in dict.fromkeys(near) if n in holding and n not in seen][:most]
+    wanted = dict.fromkeys([*near, *nearest])
+    return [n for n in wanted if n in holding and n not in seen][:most]
+
+
+def _nearest_to_each(
+    search: UserSearch,
+    connection: Connection,
+    texts: Sequence[str],
+    seen: Collection[int],
+) -> Iterable[int]:
+    """The nearest records of each text in turns, without those that were shown."""
+    ranked = []
+    for text in texts:
+        cosines = _best_cosines(search, connection, [text])
+        unshown = [n for n in _from(cosines, -1.0) if n not in seen]
+        ranked.append(unshown[:PER_SENTENCE])
+    for place in range(PER_SENTENCE):
+        yield from (numbers[place] for numbers in ranked if place < len(numbers))
 
 
 def _of_same_matter(
