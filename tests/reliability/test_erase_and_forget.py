@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from langmem_graph.errors import StorageError
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.testing import HashEmbeddings
@@ -361,7 +362,7 @@ def test_a_forgetting_that_failed_is_finished_by_the_next(
         fill(user)
         with monkeypatch.context() as patch:
             patch.setattr("shutil.rmtree", lambda _: exec("raise OSError('busy')"))
-            with pytest.raises(OSError, match="busy"):
+            with pytest.raises(StorageError, match="busy"):
                 user.forget(session=SECRETS["session"])
         user.forget(message="no such message")
         assert hits(tmp_path, SECRETS.values()) == []

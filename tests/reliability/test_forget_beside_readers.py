@@ -167,7 +167,7 @@ def test_a_deletion_that_is_not_cleaned_up_yet_stays_noted(reopen: Reopen) -> No
                 full_text, "optimize_words", lambda _: exec("raise OSError('busy')")
             )
             with pytest.raises(OSError, match="busy"):
-                user.forget(message="m1")
+                user.forget(message="m2")
     user.sessions()
     assert noted(memory)
     user.forget(message="no such message")
@@ -203,5 +203,5 @@ def test_tools_and_command_line_say_it(
     assert data["forgotten"]["traces_left"]
     monkeypatch.setattr(commands, "opened", lambda *_: nullcontext(memory))
     with reading(memory):
-        done = CliRunner().invoke(commands.app, ["forget", "--user=u", "--message=m1"])
+        done = CliRunner().invoke(commands.app, ["forget", "--user=u", "--message=m2"])
     assert "until another program stops reading" in done.output, done.output

@@ -99,7 +99,10 @@ def test_forgetting_a_record_leaves_the_costs_without_words(
     memory: Memory, user: Any
 ) -> None:
     user.add_records(
-        {"text": "Says one.", "source_message_ids": ["a"], "record_id": "r"}
+        [
+            {"text": "Says one.", "source_message_ids": ["a"], "record_id": "r"},
+            {"text": "Says more.", "source_message_ids": ["a"], "record_id": "other"},
+        ]
     )
     write(memory, [note("extract", problem="'one' ?", refused=["Says one."])], [1])
     user.forget(record="r")

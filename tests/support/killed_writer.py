@@ -29,7 +29,7 @@ POINTS = """
     storage.chroma_index:blank_unused
     storage.outbox_worker:_index_batch
     storage.pending_messages:claim
-    extraction.extract_records:_candidate
+    extraction.extract_records:read_candidate
     extraction.reconcile_records:unseen
     storage.record_writes:insert_record
     storage.record_writes:supersede
