@@ -43,12 +43,13 @@ from langmem_graph.storage.user_room import Room
 from langmem_graph.values.matching import holds, is_telling
 
 PER_QUERY = 12  # messages, and records, that each query adds; own figures
-NEARBY = 2  # messages after one that tells it: the assistant may repeat it
+# messages around one that tells it: what it answers, and what repeats it
+BEFORE, AFTER = 6, 3
 MOST_ROUNDS = (
     3  # of calls: what repeats removed words elsewhere is shown in a further one
 )
 QUERY_CHARS = 400  # of the message that asks
-SHORTEST = 3  # characters of removed words that are looked for elsewhere
+SHORTEST = 2  # characters of removed words that are looked for elsewhere
 
 
 @dataclass
@@ -65,6 +66,8 @@ class _Removed(NamedTuple):
     messages: dict[int, list[str]]
     records: dict[int, list[str]]
     candidates: dict[int, list[str]]
+    names: set[str]
+    """What shall be forgotten, bare: other texts that hold it are shown too."""
 
 
 async def forget(
@@ -103,7 +106,7 @@ async def _removed_words(
     deps: Dependencies, asked: _Request, run: StepRun, usage: RunUsage
 ) -> _Removed | None:
     """The words that go; None where the model gave no usable answer."""
-    removed, shown = _Removed({}, {}, {}), _Texts()
+    removed, shown = _Removed({}, {}, {}, set()), _Texts()
     for _ in range(MOST_ROUNDS):
         look = partial(_look, deps.services, asked, removed)
         texts = await deps.services.in_room(run.user, look)
@@ -146,22 +149,22 @@ def _look(services: Services, asked: _Request, removed: _Removed, room: Room) ->
     named = {request.record} if request.record is not None else set()
     with room.database.read_transaction() as connection:
         told = record_queries.records_by_number(connection, named)
-        found = set(_sources(connection, named))
+        telling = set(_sources(connection, named))
     known = {one.n: one for one in view.messages.values()}
     queries = [record.text for record in told.values()]
     queries.append(known[request.message].message.text[:QUERY_CHARS])
-    near = set(named)
+    near, found = set(named), set[int]()
     for query in queries:
         hits, ranked = search_different(search, query, PER_QUERY, past=True)
         found |= {hit.position for hit in hits}
         near |= set(ranked.best_numbers()[:PER_QUERY])
     with room.database.read_transaction() as connection:
         repeated = _repeating(connection, removed)
-        found |= repeated.messages
+        telling |= repeated.messages
+        telling |= set(_around(connection, telling))
         near |= repeated.records
-        near |= set(_made_of(connection, found))
-        found |= set(_sources(connection, near))
-        found |= set(_following(connection, found))
+        near |= set(_made_of(connection, telling))
+        found |= telling
         whole = message_queries.messages_by_number(connection, found)
         records_near = record_queries.records_by_number(connection, near)
     others = {n: ShownMessage(n, one, is_new=False) for n, one in whole.items()}
@@ -174,15 +177,15 @@ class _Numbers(NamedTuple):
 
 
 def _repeating(connection: Connection, removed: _Removed) -> _Numbers:
-    """Further texts in which removed words stand."""
+    """Further texts in which the thing or removed words stand."""
     parts = (removed.messages, removed.records, removed.candidates)
     words = {span for part in parts for spans in part.values() for span in spans}
     found = _Numbers(set(), set())
-    for span in words:
+    for span in words | removed.names:
         if len(span) < SHORTEST:
             continue
-        said = messages.c.text.contains(span, autoescape=True)
-        told = records.c.text.contains(span, autoescape=True)
+        said = messages.c.text.icontains(span, autoescape=True)
+        told = records.c.text.icontains(span, autoescape=True)
         query = select(messages.c.n).where(said, SPOKEN).limit(PER_QUERY)
         found.messages.update(connection.scalars(query))
         query = select(records.c.n).where(told).limit(PER_QUERY)
@@ -202,10 +205,10 @@ def _made_of(connection: Connection, numbers: Iterable[int]) -> Iterable[int]:
     return connection.scalars(query).all()
 
 
-def _following(connection: Connection, numbers: Iterable[int]) -> Iterable[int]:
-    """The messages after these ones in the same sessions."""
+def _around(connection: Connection, numbers: Iterable[int]) -> Iterable[int]:
+    """The messages before and after these ones in the same sessions."""
     m = messages.c
-    wanted = [n + step for n in numbers for step in range(1, NEARBY + 1)]
+    wanted = {n + step for n in numbers for step in range(-BEFORE, AFTER + 1)}
     sessions = select(m.session).where(m.n.in_(list(numbers)))
     query = select(m.n).where(m.n.in_(wanted), m.session.in_(sessions), SPOKEN)
     return connection.scalars(query).all()
@@ -262,6 +265,7 @@ def _take_words(
     answer: Removal, texts: _Texts, numbered: _Numbered, removed: _Removed
 ) -> None:
     """Note the words that stand in the texts they are said to stand in."""
+    removed.names.update(name.strip() for name in answer.names)
     for one in answer.remove:
         words = one.words
         if one.text in numbered.messages:

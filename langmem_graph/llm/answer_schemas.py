@@ -161,6 +161,11 @@ class Removal(_Brief):
     """All words of the texts that tell what shall be forgotten."""
 
     remove: Annotated[list[RemovedWords], Field(max_length=MOST_MEMORIES)] = []
+    names: list[Annotated[str, Field(max_length=80), NEVER_CUT]] = Field(
+        [],
+        max_length=8,
+        description="the value or name itself, bare, in each form it has",
+    )
 
 
 class CausalPair(_Brief):

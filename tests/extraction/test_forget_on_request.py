@@ -100,6 +100,26 @@ def test_it_is_in_nothing_that_is_read(told: Any) -> None:
     assert user.doctor(sample=0).problems == []
 
 
+def test_texts_far_from_the_request_are_found_by_the_name(told: Any) -> None:
+    user, model = told()
+    model.answers["Extraction"] = memories()
+    rows = [
+        {"role": "user", "content": f"Some other talk, number {n}.", "id": f"o{n}"}
+        for n in range(60)
+    ]
+    rows[30]["content"] = f"Let us walk the dog at ten, {CODE} opens the gate."
+    user.add(rows, session_id="s3", at="2026-05-01")
+    user.flush()
+
+    def remove(question: str) -> dict[str, Any]:
+        return removal(question) | {"names": [CODE]}
+
+    model.answers["Removal"] = remove
+    report = ask(user, model)
+    assert report.to_forget[0].messages == ["o30", "reply", "told"]
+    assert CODE not in everything_read(user)
+
+
 def test_undo_brings_it_back(told: Any) -> None:
     user, model = told()
     before = user.export_records()
