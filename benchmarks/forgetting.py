@@ -13,6 +13,7 @@ stands after the request, which other value is lost, and which records end.
 
 import argparse
 import json
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -186,7 +187,13 @@ def _stands(
             if call.purpose != "Removal" and call.session > case.turn[0]
         ],
     }
-    return [name for name, part in shown.items() if value in repr(part)]
+    # a number may be a part of a time or an id
+    whole = re.compile(
+        rf"(?<![\w.]){re.escape(value)}(?![\w])"
+        if value.isdigit()
+        else re.escape(value)
+    )
+    return [name for name, part in shown.items() if whole.search(repr(part))]
 
 
 def _file(out: Path, name: str) -> Path:

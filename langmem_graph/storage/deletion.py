@@ -131,6 +131,11 @@ def drop_records(connection: Connection, items: Numbers) -> None:
     # a sum of vectors would keep the deleted ones' share
     connection.execute(delete(clusters))
     connection.execute(delete(records_table).where(records_table.c.n.in_(items)))
+    drop_unused_attributes(connection)
+
+
+def drop_unused_attributes(connection: Connection) -> None:
+    """Delete the names of attributes that no record has any more."""
     used = select(records_table.c.attribute).where(
         records_table.c.attribute.is_not(None)
     )

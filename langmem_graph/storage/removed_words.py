@@ -26,6 +26,7 @@ from langmem_graph.storage.tables_and_migrations import (
     MESSAGES,
     RECORDS,
     SPOKEN,
+    attributes,
     history,
     messages,
     outbox,
@@ -82,6 +83,8 @@ def remove(
     if done.messages or done.records:
         deletion.drop_files(connection)
         call_log.forget_words(connection, [*done.messages, request])
+    if done.records and not keep:
+        deletion.drop_unused_attributes(connection)
     return done
 
 
@@ -126,6 +129,8 @@ class _Remover:
             # what is told again later is another record
             "content_hash": f"removed-{n}",
         }
+        if self._names(row["attribute"], spans):
+            changed["attribute"] = None
         is_empty = not re.search(r"\w", _MARK.sub("", text))
         if is_empty:
             changed |= {"status": HIDDEN, "attribute": None, "event": None}
@@ -133,6 +138,12 @@ class _Remover:
         self._change_history(n)
         reindex_records(self._connection, [n])
         self.records.add(n)
+
+    def _names(self, attribute: int | None, spans: Sequence[str]) -> bool:
+        """Whether the subject or the name of an attribute tells what is removed."""
+        named = select(attributes.c.subject, attributes.c.name)
+        found = self._connection.execute(named.where(attributes.c.n == attribute))
+        return any(_tells(word, spans) for row in found for word in row)
 
     def _change_history(self, n: int) -> None:
         """Former texts of the record, and reasons that quote its messages."""

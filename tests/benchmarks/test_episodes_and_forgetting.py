@@ -11,7 +11,7 @@ from benchmarks import episodes, forgetting
 from langmem_graph.embeddings.hash_embeddings import HashEmbeddings
 from langmem_graph.testing import ScriptedChatModel
 
-CODE = "7093"
+CODE = "KX-7093-QL"  # in no time and no id by chance
 EPISODE: dict[str, Any] = {
     "id": "x1",
     "language": "en",

@@ -11,14 +11,14 @@ from tests.support.models import AnswersBySchema
 from tests.support.traces import hits
 from tests.support.writing import change, memories
 
-CODE = "7093"
+CODE = "KX-7093-QL"  # in no time and no id by chance
 TOLD = f"The key safe at Jean's has the code {CODE}. She is out on Mondays."
 REPLY = f"Noted: {CODE}."
 ASKED = "Please rub out the code of the key safe."
 RECORD = {
     "text": f"The code of Jean's key safe is {CODE}.",
     "sources": ["m1"],
-    "attribute": "key safe code",
+    "attribute": f"code {CODE}",
     "values": [{"raw": CODE, "value": CODE}],
 }
 MONDAYS = {"text": "Jean is out on Mondays.", "sources": ["m1"], "attribute": "absence"}

@@ -8,7 +8,7 @@ import pytest
 from langmem_graph.memory import Memory
 from tests.support.traces import hits
 
-CODE = "7093"
+CODE = "KX-7093-QL"  # in no time and no id by chance
 MESSAGE = f"The key safe has the code {CODE}. Jean is out on Mondays!"
 REPEATED = f"So {CODE} it is."
 
