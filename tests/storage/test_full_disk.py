@@ -65,7 +65,7 @@ def failing(name: str, place: int, patch: pytest.MonkeyPatch) -> list[int]:
     return calls
 
 
-LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("stat", "open")]
+LONG = [pytest.param(name, marks=pytest.mark.stress) for name in ("stat", "open")]
 
 
 @pytest.mark.timeout(900)
