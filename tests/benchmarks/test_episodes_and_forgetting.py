@@ -116,6 +116,29 @@ def test_an_episode_is_read_asked_and_shown_to_a_judge(tmp_path: Path) -> None:
     assert "1/1 (100%)" in table
 
 
+def test_an_episode_of_memes_own_form_is_read(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "I live in Porto."}]
+    asked = {
+        "task_type": "Cascade-D (1-hop)",
+        "question": "Where do I live?",
+        "gold_answer": "Porto",
+    }
+    published = {
+        "episode": {"tag": "sw_1"},
+        "sessions": [{"timestamp": "2023/03/01 (Wed) 09:00", "conversation": said}],
+        "results": {"bm25": {"after": [asked]}},
+    }
+    file = tmp_path / "published.json"
+    file.write_text(json.dumps(published))
+    [episode] = episodes.read_episodes(file)
+    assert episode["facts"][0]["kind"] == "cascade"
+    run = episodes.Run(tmp_path, model, HashEmbeddings(), "fast", [])
+    episodes.play_all([episode], run, 1)
+    episodes.write_sheets([episode], tmp_path)
+    contexts = json.loads((tmp_path / "contexts.json").read_text())
+    assert "2023-03-01" in contexts["sw_1"]["q0.outright"]["context"]
+
+
 def test_other_talk_is_stored_and_not_read(tmp_path: Path) -> None:
     said = [{"content": f"The weather is fine {n}."} for n in range(6)]
     run = episodes.Run(tmp_path, model, HashEmbeddings(), "fast", said)
