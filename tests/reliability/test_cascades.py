@@ -73,6 +73,7 @@ class World:
         self.memory = memory
         self.session_of = dict(enumerate(plan["sessions"]))
         self.sources: dict[int, set[int]] = {}
+        self.supporting: dict[int, set[int]] = defaultdict(set)
         self.forgot_records = False
         for n, session in self.session_of.items():
             said = {"role": "user", "content": f"{secret(n)} was said", "id": f"m{n}"}
@@ -118,6 +119,7 @@ class World:
                 record_writes.add_sources(
                     connection, older + 1, [message + 1], supporting=True
                 )
+                self.supporting[older].add(message)
             call = CallNote(
                 purpose="extract", model="m", input_tokens=1, output_tokens=1, tokens_exact=True,
                 milliseconds=1, repair=False, problem=words, refused=[words], at=datetime.now(UTC),
@@ -157,7 +159,12 @@ class World:
         """Forget it, and work out what must be gone with it."""
         if kind == "record":
             self.forgot_records |= self.user.forget(record=f"r{n}").records > 0
+            said = self._rests_on(n)
             self.sources.pop(n, None)
+            self.supporting.pop(n, None)
+            others = {m for record in self.sources for m in self._rests_on(record)}
+            for message in said - others:
+                self.session_of.pop(message, None)
             return
         gone = (
             {n}
@@ -170,6 +177,9 @@ class World:
         self.sources = {
             r: cited for r, cited in self.sources.items() if not cited & gone
         }
+
+    def _rests_on(self, record: int) -> set[int]:
+        return self.sources.get(record, set()) | self.supporting[record]
 
     def check(self) -> None:
         exported = {row["id"] for row in self.user.export()}

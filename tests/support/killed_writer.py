@@ -43,10 +43,10 @@ POINTS = """
     storage.rounds:write_files
     extraction.update_topics:_write
     storage.deletion:forget_records
-    storage.deletion:_drop_layer
+    storage.deletion:drop_layer
     storage.full_text:optimize_words
     storage.user_room:LedgerFolder.renew_index
-    storage.deletion:note_deletion
+    storage.forgetting:note_deletion
     storage.outbox_rows:index_everything_again
     storage.sqlite_database:Database.checkpoint
 """.split()
