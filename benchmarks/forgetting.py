@@ -60,6 +60,7 @@ def main(words: Sequence[str]) -> None:
     )
     made.add_argument("--out", type=Path, required=True)
     made.add_argument("--model", help="queue:DIR, recorded:FILE, or a model's name")
+    made.add_argument("--set", type=Path, default=SET, help="a folder of talks")
     made.add_argument("--files", default=",".join(FILES), help="with commas")
     made.add_argument("--how", choices=("hide", "delete"), default="hide")
     made.add_argument("--threads", type=int, default=40)
@@ -68,7 +69,7 @@ def main(words: Sequence[str]) -> None:
     rows = [
         row | {"file": name}
         for name in options.files.split(",")
-        for row in read_lines(SET / f"{name}.jsonl")
+        for row in read_lines(options.set / f"{name}.jsonl")
     ]
     if options.model:
         models, named = models_of(options.model)
