@@ -9,7 +9,7 @@ changes late. A model reads its sessions turn by turn; then every question is as
 the memory, and the contexts are kept. `store.md` in the folder shows a judge what is
 stored; the judge writes `store-verdicts.json`: `{"a1": {"c1": "right", …}, …}`.
 `contexts.json` has what a reader is to answer from; answers lie in `answers.json`
-(`{"a1": {"c1.task": "…"}}`), their verdicts in `answer-verdicts.json` in the same form.
+(`{"a1": {"c1.task.fast": "…"}}`), their verdicts in `answer-verdicts.json` in the same form.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.embeddings import Embeddings
 
@@ -54,7 +54,8 @@ class Run:
     out: Path
     models: Models
     embeddings: Embeddings
-    mode: str
+    modes: Sequence[Any]
+    forms: str
     between: Sequence[Row]
     """Messages of other talk that no model reads, spread between the sessions."""
 
@@ -77,7 +78,15 @@ def main(words: Sequence[str]) -> None:
         help="a folder of episodes, or a file of MEME's",
     )
     made.add_argument("--only", default="", help="ids of episodes, with commas")
-    made.add_argument("--mode", choices=("fast", "auto"), default="fast")
+    made.add_argument(
+        "--modes", default="fast", help="of recall, with commas: fast,auto"
+    )
+    made.add_argument(
+        "--forms",
+        choices=("all", "rotated"),
+        default="all",
+        help="rotated: of a fact's three questions one is asked, each form as often",
+    )
     made.add_argument(
         "--between", type=Path, help="messages of unread other talk, JSON lines"
     )
@@ -89,7 +98,8 @@ def main(words: Sequence[str]) -> None:
         models, named = models_of(options.model)
         with_cache = cached(MiniLMEmbeddings(), common.OUTPUT / "vectors.sqlite")
         between = read_lines(options.between) if options.between else []
-        run = Run(options.out, models, with_cache, options.mode, between)
+        modes = options.modes.split(",")
+        run = Run(options.out, models, with_cache, modes, options.forms, between)
         play_all(episodes, run, options.threads)
         write_sheets(episodes, options.out)
         if options.record:
@@ -204,7 +214,7 @@ def play(episode: Row, run: Run) -> None:
             "holds": user.export_records(),
             "all": user.export_records(history=True),
             "reports": [one.model_dump(mode="json") for one in reports],
-            "contexts": _contexts(episode, case, user, run.mode),
+            "contexts": _contexts(episode, case, user, run),
         }
     for name, text in watched.rules.items():
         (run.out / RULES / f"{name}.txt").write_text(text, encoding="utf-8")
@@ -247,20 +257,34 @@ def _add_other_talk(
     )
 
 
-def _contexts(episode: Row, case: Case, user: UserMemory, mode: Any) -> Row:
+def _contexts(episode: Row, case: Case, user: UserMemory, run: Run) -> Row:
     """What a recall gives for each question, the day after the last message."""
     asked = case.end + timedelta(days=1)
     contexts: Row = {}
-    for fact in episode["facts"]:
-        for how, question in fact["questions"].items():
+    for name, question in questions_of(episode, run.forms):
+        for mode in run.modes:
             found = user.recall(question, mode=mode, max_tokens=TOKENS, at=asked)
-            name = f"{fact['id']}.{how}"
-            contexts[name] = {
+            contexts[f"{name}.{mode}"] = {
                 "question": question,
                 "context": found.context,
                 "calls": found.report.llm_calls,
             }
     return contexts
+
+
+def questions_of(episode: Row, forms: str) -> Iterable[tuple[str, str]]:
+    """The questions of an episode by fact and form, such as `c1.task`.
+
+    With `rotated` forms one of each fact's questions: the next one for each fact, and
+    begun at another one for each episode.
+    """
+    begin = sum(map(ord, episode["id"]))
+    for place, fact in enumerate(episode["facts"], begin):
+        questions = list(fact["questions"].items())
+        if forms == "rotated":
+            questions = [questions[place % len(questions)]]
+        for form, question in questions:
+            yield f"{fact['id']}.{form}", question
 
 
 def _file(out: Path, name: str) -> Path:
@@ -303,26 +327,41 @@ def _store_sheet(episode: Row, found: Row) -> Iterable[str]:
 
 
 def report(episodes: Sequence[Row], out: Path) -> str:
-    """The figures of the verdicts that there are, by kind of fact."""
+    """The figures of the verdicts that there are, by kind of fact and by mode."""
     lines = []
     for name in ("store-verdicts.json", "answer-verdicts.json"):
         file = out / name
         if not file.exists():
             continue
-        verdicts = json.loads(file.read_text(encoding="utf-8"))
+        judged = _judged(episodes, json.loads(file.read_text(encoding="utf-8")))
+        modes = sorted({one.mode for one in judged})
         rows = []
         for kind in KINDS:
-            judged = list(_judged(episodes, verdicts, kind))
-            if judged:
-                rows.append([kind, share([one == "right" for one in judged])])
-        lines += [name, common.table(["facts", "right"], rows)]
+            of_kind = [one for one in judged if one.kind == kind]
+            shares = [
+                share([one.is_right for one in of_kind if one.mode == mode])
+                for mode in modes
+            ]
+            if of_kind:
+                rows.append([kind, *shares])
+        lines += [name, common.table(["right", *modes], rows)]
     return "\n".join(lines) or "No verdicts yet."
 
 
-def _judged(episodes: Sequence[Row], verdicts: Row, kind: str) -> Iterable[str]:
+class Judged(NamedTuple):
+    """One verdict; `mode` is that of the recall, or `store`."""
+
+    kind: str
+    mode: str
+    is_right: bool
+
+
+def _judged(episodes: Sequence[Row], verdicts: Row) -> list[Judged]:
+    judged = []
     for episode in episodes:
-        for fact in episode["facts"]:
-            if fact["kind"] == kind:
-                for name, verdict in verdicts.get(episode["id"], {}).items():
-                    if name.split(".")[0] == fact["id"]:
-                        yield verdict
+        kinds = {fact["id"]: fact["kind"] for fact in episode["facts"]}
+        for name, verdict in verdicts.get(episode["id"], {}).items():
+            fact, *asked = name.split(".")
+            mode = asked[-1] if asked else "store"
+            judged.append(Judged(kinds[fact], mode, verdict == "right"))
+    return judged

@@ -97,23 +97,33 @@ def model(_: str, **answers: Any) -> ScriptedChatModel:
 
 
 def test_an_episode_is_read_asked_and_shown_to_a_judge(tmp_path: Path) -> None:
-    run = episodes.Run(tmp_path, model, HashEmbeddings(), "fast", [])
+    run = episodes.Run(tmp_path, model, HashEmbeddings(), ["fast"], "all", [])
     episodes.play_all([EPISODE], run, 1)
     episodes.write_sheets([EPISODE], tmp_path)
     sheet = (tmp_path / "store.md").read_text()
     assert "The user said: I moved to Graz." in sheet.split("## No longer true")[0]
     assert "c1 (cascade)" in sheet and "t1" not in sheet
     contexts = json.loads((tmp_path / "contexts.json").read_text())
-    assert set(contexts["x1"]) == {"c1.outright", "c1.task", "t1.outright"}
-    assert "Graz" in contexts["x1"]["c1.outright"]["context"]
+    asked = {"c1.outright.fast", "c1.task.fast", "t1.outright.fast"}
+    assert set(contexts["x1"]) == asked
+    assert "Graz" in contexts["x1"]["c1.outright.fast"]["context"]
     assert episodes.report([EPISODE], tmp_path) == "No verdicts yet."
-    verdicts = {
-        "x1": {"c1.outright": "right", "c1.task": "wrong", "t1.outright": "right"}
-    }
+    told = dict.fromkeys(asked, "right") | {"c1.task.fast": "wrong"}
+    verdicts = {"x1": told}
     (tmp_path / "answer-verdicts.json").write_text(json.dumps(verdicts))
     table = episodes.report([EPISODE], tmp_path)
     assert "1/2 (50%)" in table
     assert "1/1 (100%)" in table
+
+
+def test_of_each_fact_one_question_is_asked_in_rotation() -> None:
+    forms = {"outright": "?", "presupposing": "?", "task": "!"}
+    facts = [{"id": f"c{n}", "questions": forms} for n in range(3)]
+    episode = {"id": "x1", "facts": facts}
+    asked = [name for name, _ in episodes.questions_of(episode, "rotated")]
+    assert [name.split(".")[0] for name in asked] == ["c0", "c1", "c2"]
+    assert {name.split(".")[1] for name in asked} == set(forms)
+    assert len(list(episodes.questions_of(episode, "all"))) == 9
 
 
 def test_an_episode_of_memes_own_form_is_read(tmp_path: Path) -> None:
@@ -132,16 +142,16 @@ def test_an_episode_of_memes_own_form_is_read(tmp_path: Path) -> None:
     file.write_text(json.dumps(published))
     [episode] = episodes.read_episodes(file)
     assert episode["facts"][0]["kind"] == "cascade"
-    run = episodes.Run(tmp_path, model, HashEmbeddings(), "fast", [])
+    run = episodes.Run(tmp_path, model, HashEmbeddings(), ["fast"], "all", [])
     episodes.play_all([episode], run, 1)
     episodes.write_sheets([episode], tmp_path)
     contexts = json.loads((tmp_path / "contexts.json").read_text())
-    assert "2023-03-01" in contexts["sw_1"]["q0.outright"]["context"]
+    assert "2023-03-01" in contexts["sw_1"]["q0.outright.fast"]["context"]
 
 
 def test_other_talk_is_stored_and_not_read(tmp_path: Path) -> None:
     said = [{"content": f"The weather is fine {n}."} for n in range(6)]
-    run = episodes.Run(tmp_path, model, HashEmbeddings(), "fast", said)
+    run = episodes.Run(tmp_path, model, HashEmbeddings(), ["fast"], "all", said)
     episodes.play_all([EPISODE], run, 1)
     found = json.loads((tmp_path / "case-x1.json").read_text())
     assert len(found["holds"]) == 3
