@@ -9,7 +9,8 @@ changes late. A model reads its sessions turn by turn; then every question is as
 the memory, and the contexts are kept. `store.md` in the folder shows a judge what is
 stored; the judge writes `store-verdicts.json`: `{"a1": {"c1": "right", …}, …}`.
 `contexts.json` has what a reader is to answer from; answers lie in `answers.json`
-(`{"a1": {"c1.task.fast": "…"}}`), their verdicts in `answer-verdicts.json` in the same form.
+(`{"a1": {"c1.task.fast": "…"}}`), their verdicts in `answer-verdicts.json` in the same
+form.
 """
 
 import argparse
@@ -338,12 +339,13 @@ def report(episodes: Sequence[Row], out: Path) -> str:
         rows = []
         for kind in KINDS:
             of_kind = [one for one in judged if one.kind == kind]
+            if not of_kind:
+                continue
             shares = [
                 share([one.is_right for one in of_kind if one.mode == mode])
                 for mode in modes
             ]
-            if of_kind:
-                rows.append([kind, *shares])
+            rows.append([kind, *shares])
         lines += [name, common.table(["right", *modes], rows)]
     return "\n".join(lines) or "No verdicts yet."
 
