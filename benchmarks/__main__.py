@@ -24,12 +24,15 @@ app = typer.Typer(
 class Name(StrEnum):
     """The data sets; their loaders are in benchmarks/data."""
 
+    BEAM = "beam"
     LOCOMO = "locomo"
     LONGMEMEVAL = "longmemeval"
     ACTMEMEVAL = "actmemeval"
     REALMEM = "realmem"
     MEM2ACTBENCH = "mem2actbench"
     PERSONAMEM = "personamem"
+    PREFEVAL = "prefeval"
+    VEHICLEMEM = "vehiclemem"
 
 
 @app.command(no_args_is_help=True)

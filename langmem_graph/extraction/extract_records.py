@@ -110,7 +110,7 @@ def _is_too_much(answer: Extraction | None, view: BatchView, usage: RunUsage) ->
     """Whether a full answer may have left something out, or one to a long batch was cut
     off.
     """
-    if answer is not None:
+    if answer is not None and not answer.is_cut_off:
         return len(answer.memories) >= MOST_MEMORIES
     new = [one.message.text for one in view.messages.values() if one.is_new]
     return (

@@ -32,6 +32,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from langmem_graph.errors import explain
+from langmem_graph.llm.repaired_json import repaired_object
 
 T = TypeVar("T", bound=BaseModel)
 # of a text whose beginning would say something else: a value, a rule
@@ -43,6 +44,8 @@ _ALIAS = re.compile(r"(?<![^\W_])[a-z]{1,3}[0-9]{1,6}(?![^\W_])", re.IGNORECASE)
 # characters; a longer answer is a repetition loop, and not sent back
 LONGEST_ANSWER = 60_000
 LONGEST_DETAIL = 200
+REPAIRED = "the JSON had slips and was repaired"
+"""Stands among what was left out of an answer."""
 
 
 class Answer(BaseModel):
@@ -52,6 +55,7 @@ class Answer(BaseModel):
 
     model_config = _CONFIG
     _dropped: list[str] = PrivateAttr(default_factory=list)
+    _is_cut_off: bool = PrivateAttr(default=False)
     _places: dict[str, list[int | None]] = PrivateAttr(default_factory=dict)
 
     @property
@@ -60,6 +64,11 @@ class Answer(BaseModel):
         (`memories[3].when`).
         """
         return list(self._dropped)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the model's text ended before the answer did."""
+        return self._is_cut_off
 
     def place_of(self, name: str, given: int | None) -> int | None:
         """Where the item that the model gave at a place of a list is now; None if it is
@@ -306,6 +315,20 @@ def read_text(schema: type[T], text: str) -> T | None:
     return None
 
 
+def _read_repaired(schema: type[T], text: str) -> T | None:
+    """An answer out of JSON with slips; None if there is none that fits."""
+    found = repaired_object(text)
+    if found is None or not any(name in schema.model_fields for name in found.value):
+        return None
+    try:
+        answer = schema.model_validate(found.value)
+    except ValidationError:
+        return None
+    if isinstance(answer, Answer):
+        answer._is_cut_off = found.is_cut_off
+    return answer
+
+
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects of a text."""
     decoder, place = json.JSONDecoder(), text.find("{")
@@ -357,8 +380,12 @@ def read_reply(schema: type[T], answer: dict[str, Any]) -> Reply[T]:
             parsed = schema.model_validate(parsed)
         except ValidationError as problem:
             error = problem
+    repaired = False
     if not isinstance(parsed, schema):
         parsed = read_text(schema, text)
+    if parsed is None:
+        parsed = _read_repaired(schema, text)
+        repaired = parsed is not None
     if parsed is None:
         why = (
             explain(error)
@@ -368,6 +395,8 @@ def read_reply(schema: type[T], answer: dict[str, Any]) -> Reply[T]:
         detail = text[:LONGEST_DETAIL] or "no answer"
         return Reply(problem=f"not in the schema: {why}", detail=detail, text=text)
     dropped = parsed.dropped if isinstance(parsed, Answer) else []
+    if repaired:
+        dropped = [REPAIRED, *dropped]
     if isinstance(parsed, Answer) and not parsed.is_usable():
         nothing = f"nothing in it could be used: {'; '.join(dropped)}"
         return Reply(problem=nothing, text=text, refused=dropped)

@@ -234,3 +234,84 @@ def acting(folder: Path) -> Path:
     (folder / "acting_memory.jsonl").write_text("\n".join(map(json.dumps, said)))
     (folder / "acting_tasks.jsonl").write_text(json.dumps(task))
     return folder
+
+
+def beam(folder: Path) -> Path:
+    said = [
+        {
+            "id": 0,
+            "role": "user",
+            "content": "The sprint ends on 29 March. ->-> 1,1",
+            "time_anchor": "March-15-2024",
+        },
+        {"id": 1, "role": "assistant", "content": "Noted."},
+    ]
+    later = [{"id": 2, "role": "user", "content": "Make it 5 April."}]
+    chat = folder / "beam" / "1"
+    (chat / "probing_questions").mkdir(parents=True)
+    batches = [
+        {"batch_number": 1, "turns": [said]},
+        {"batch_number": 2, "turns": [later]},
+    ]
+    (chat / "chat.json").write_text(json.dumps(batches))
+    asked = {
+        "knowledge_update": [
+            {
+                "question": "When does the sprint end?",
+                "answer": "5 April",
+                "source_chat_ids": {"first": [0], "last": 2},
+                "rubric": ["states 5 April"],
+            }
+        ],
+        "abstention": [{"question": "Who leads?", "ideal_response": "Not said."}],
+    }
+    file = chat / "probing_questions" / "probing_questions.json"
+    file.write_text(json.dumps(asked))
+    return folder
+
+
+def vehiclemem(folder: Path) -> Path:
+    for name in ("history", "qa_data"):
+        (folder / "vehiclemem" / name).mkdir(parents=True)
+    lines = [
+        "[2025-03-10 08:00] Ann Lee: I like the panel green.",
+        "[2025-03-10 08:00] Bo Ray: Green it is.",
+        "[2025-03-11 09:00] Bo Ray: I prefer it blue.",
+        "",
+    ]
+    file = folder / "vehiclemem" / "history" / "history_1.txt"
+    file.write_text("\n".join(lines))
+    asked = {
+        "gold_memory": "[March 10, 2025] At 8:00 AM, Ann set the panel to green.",
+        "reasoning_type": "preference_conflict",
+        "query": "Ann drove: 'My usual panel, please.'",
+        "new_answer": ['set_color(color="green")'],
+    }
+    file = folder / "vehiclemem" / "qa_data" / "qa_1.json"
+    file.write_text(json.dumps({"related_to_vehicle_preference": [asked]}))
+    return folder
+
+
+def prefeval(folder: Path) -> Path:
+    both = {"preference": "I only adopt pets.", "question": "Where is a cat?"}
+    chosen = {
+        "query": "A pet?",
+        "assistant_options": "1. adopt 2. buy",
+        "user_selection": "The first.",
+        "assistant_acknowledgment": "Good.",
+    }
+    talk = {"0": {"user": "I adopt pets.", "assistant": "Kind."}}
+    rows = {
+        "explicit_preference": both,
+        "implicit_preference/choice-based": both | {"conversation": chosen},
+        "implicit_preference/persona-driven": both | {"conversation": talk},
+    }
+    for place, row in rows.items():
+        (folder / "prefeval" / place).mkdir(parents=True)
+        file = folder / "prefeval" / place / "pets.json"
+        file.write_text(json.dumps([row]))
+    other = [{"role": "user", "content": "Sort a list."}]
+    other.append({"role": "assistant", "content": "sorted(it)"})
+    file = folder / "prefeval" / "filtered_inter_turns.json"
+    file.write_text(json.dumps([{"conversation": other}]))
+    return folder
