@@ -156,9 +156,10 @@ def _forget(
         note_deletion(connection)
     changed = message_queries.messages_by_number(connection, done.messages)
     records = record_queries.records_by_number(connection, done.records)
+    quote = " … ".join(request.quotes)
     return ForgetRequest(
         message_id=message.id,
-        quote=removed_words.as_shown(request.quote, request.messages, day),
+        quote=removed_words.as_shown(quote, request.messages, day),
         everything=request.everything,
         messages=sorted(one.id for one in changed.values()),
         records=sorted(one.record_id for one in records.values()),

@@ -166,18 +166,25 @@ def _read(answer: Extraction, view: BatchView, reading: Reading) -> ExtractionSt
 def _requests(
     asked: Sequence[ProposedChange], view: BatchView, reasons: list[str]
 ) -> Iterator[ToForget]:
-    """What the user asks to be forgotten; a message that was not shown asks nothing."""
-    for one in asked:
-        message = view.messages.get(_plain_alias(one.message))
+    """What the user asks to be forgotten: a message's requests in one.
+
+    A message that was not shown asks nothing.
+    """
+    by_message = dict[tuple[int, bool], list[ProposedChange]]()
+    for request in asked:
+        message = view.messages.get(_plain_alias(request.message))
         if message is None:
-            reasons.append(f"A request names what was not shown: {one.message}")
+            reasons.append(f"A request names what was not shown: {request.message}")
             continue
-        record = view.records.get(_plain_alias(one.record, "n"))
+        everything = request.record == EVERYTHING
+        by_message.setdefault((message.n, everything), []).append(request)
+    for (n, everything), requests in by_message.items():
+        records = [view.records.get(_plain_alias(r.record, "n")) for r in requests]
         yield ToForget(
-            message=message.n,
-            quote=one.quote,
-            record=record[0] if record else None,
-            everything=one.record == EVERYTHING,
+            message=n,
+            quotes=tuple(dict.fromkeys(request.quote for request in requests)),
+            told_by=tuple(record[0] for record in records if record),
+            everything=everything,
         )
 
 

@@ -131,22 +131,26 @@ def _usable(
     usable, reasons = [], []
     for request in requests:
         message = shown[request.message].message
-        text = message.text
+        quotes = tuple(q for q in request.quotes if _is_said(message.text, q))
         if not shown[request.message].is_new:
             reasons.append("forget: the message is not among the new ones")
         elif message.role != "user" or message.origin != "user":
             reasons.append("forget: the words are not the user's")
-        elif not holds(text, request.quote) or not is_telling(text, request.quote):
+        elif not quotes:
             reasons.append("forget: the quote does not stand in the message")
         else:
-            usable.append(request)
+            usable.append(request.model_copy(update={"quotes": quotes}))
     return usable, reasons
+
+
+def _is_said(text: str, quote: str) -> bool:
+    return holds(text, quote) and is_telling(text, quote)
 
 
 def _look(services: Services, asked: _Request, removed: _Removed, room: Room) -> _Texts:
     """The texts that may tell it, those of the batch among them."""
     search, request, view = UserSearch.of(services, room), asked.request, asked.view
-    named = {request.record} if request.record is not None else set()
+    named = set(request.told_by)
     with room.database.read_transaction() as connection:
         told = record_queries.records_by_number(connection, named)
         telling = set(_sources(connection, named))
@@ -242,7 +246,8 @@ def _question(texts: _Texts, asked: _Request) -> tuple[str, _Numbered]:
         f"n{first + place}": one
         for place, one in enumerate(sorted(texts.records.items()))
     }
-    asking = f"{aliases[request.message]}: {as_data(request.quote)}"
+    quotes = " ".join(as_data(quote) for quote in request.quotes)
+    asking = f"{aliases[request.message]}: {quotes}"
     whole = BatchView({**view.messages, **said}, numbered, view.zone)
     lines = ["Request:", asking, "Records:", *record_lines(numbered, view.zone)]
     memories = [

@@ -104,8 +104,8 @@ class ToForget(BaseModel, frozen=True, extra="forbid"):
     """What the user asks to be forgotten."""
 
     message: int  # number of the message that asks
-    quote: str
-    record: int | None = None  # number of the record that says it, where one was shown
+    quotes: tuple[str, ...]
+    told_by: tuple[int, ...] = ()  # numbers of records that say it, of those shown
     everything: bool = False
     # the exact words to be removed, by the number of the text; set by `forget`
     messages: dict[int, list[str]] = Field(default_factory=dict)

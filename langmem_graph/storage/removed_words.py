@@ -36,6 +36,8 @@ from langmem_graph.storage.tables_and_migrations import (
 )
 
 Numbers = set[int]
+SHORTEST = 3
+"""Characters of removed words that are looked for in names of projects."""
 _MARK = re.compile(r"\[removed on request on \d{4}-\d\d-\d\d\]")
 _TABLES: dict[str, Table] = {
     table.name: table for table in (messages, records, record_changes, history)
@@ -78,6 +80,7 @@ def remove(
         remover.change_message(n, spans)
     for n, spans in words.records.items():
         remover.change_record(n, spans)
+    remover.change_projects()
     done = Removed(remover.messages, remover.records)
     remover.change_quotes()
     if done.messages or done.records:
@@ -154,6 +157,25 @@ class _Remover:
             changed = {"before": before, "reason": None}
             if (before, None) != (row.before, row.reason) and row.op != "undo":
                 self._change(history, row.n, changed)
+
+    def change_projects(self) -> None:
+        """Names of projects that hold what is gone, of whatever records."""
+        spans = [span.strip().casefold() for span in self._gone]
+        spans = [span for span in spans if len(span) >= SHORTEST]
+        r = records.c
+        named = select(r.n, r.project, r.scene).where(
+            r.project.is_not(None) | r.scene.is_not(None)
+        )
+        for row in self._connection.execute(named).all():
+            parts = {"project": row.project, "scene": row.scene}
+            told = [
+                name
+                for name, text in parts.items()
+                if text and any(span in text.casefold() for span in spans)
+            ]
+            if told:
+                self._change(records, row.n, dict.fromkeys(told))
+                self.records.add(row.n)
 
     def change_quotes(self) -> None:
         """Quotes of these messages that told what is gone, and reasons with them."""

@@ -238,3 +238,47 @@ def test_what_does_not_stand_in_the_message_is_not_kept(open_memory: Any) -> Non
     report = user.flush()
     assert user.export_records()[0]["text"] == row["text"]
     assert any("does not stand" in reason for reason in report.reasons)
+
+
+def test_names_of_projects_hold_it_no_more(told: Any) -> None:
+    user, model = told()
+    other = {
+        "text": "Jean has tea at four.",
+        "sources": ["m1"],
+        "project": f"Safe {CODE}",
+    }
+    model.answers["Extraction"] = memories(other)
+    user.add(
+        [{"role": "user", "content": "Jean has tea at four.", "id": "tea"}],
+        session_id="s1",
+        at="2026-05-01",
+    )
+    user.flush()
+    ask(user, model)
+    assert CODE not in everything_read(user)
+    [tea] = [row for row in user.export_records() if "tea" in row["text"]]
+    assert "project" not in tea
+    user.undo(message="asked")
+    assert CODE in everything_read(user)
+
+
+def test_several_requests_of_a_message_are_one(told: Any) -> None:
+    user, model = told()
+    text = "Rub out the code, please. Never name it again."
+    quotes = ["Rub out the code", "Never name it again"]
+    requests = [
+        change(name, "forget", quote)
+        for name, quote in zip(["n1", "n2"], quotes, strict=True)
+    ]
+    model.answers["Extraction"] = memories(changes=requests)
+    calls = len(user.calls())
+    user.add(
+        [{"role": "user", "content": text, "id": "asked"}],
+        session_id="s2",
+        at="2026-05-02",
+    )
+    [done] = user.flush().to_forget
+    assert done.quote == " … ".join(quotes)
+    assert CODE not in everything_read(user)
+    made = [call.purpose for call in user.calls()][: -calls or None]
+    assert made.count("forget") == 1
