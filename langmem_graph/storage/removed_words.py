@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Table, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
+from langmem_graph.ids_and_times import is_unique
 from langmem_graph.schemas import Message
 from langmem_graph.storage import call_log, deletion, record_writes
 from langmem_graph.storage.change_log import settle
@@ -33,11 +34,14 @@ from langmem_graph.storage.tables_and_migrations import (
     record_changes,
     records,
     removed_words,
+    sessions,
 )
 
 Numbers = set[int]
 SHORTEST = 3
 """Characters of removed words that are looked for in names of projects."""
+LEAST_LEFT = 40
+"""Characters that are left of a text by which it is known again without its id."""
 _MARK = re.compile(r"\[removed on request on \d{4}-\d\d-\d\d\]")
 _TABLES: dict[str, Table] = {
     table.name: table for table in (messages, records, record_changes, history)
@@ -277,23 +281,35 @@ def as_stored(connection: Connection, given: Sequence[Message]) -> list[Message]
     changed = select(removed_words.c.item).where(removed_words.c.layer == messages.name)
     if connection.scalar(changed.limit(1)) is None:
         return list(given)
-    of_message = select(messages.c.message_id, messages.c.role, messages.c.text)
-    rows = connection.execute(of_message.where(messages.c.n.in_(changed))).all()
+    m = messages.c
+    of_message = select(m.message_id, sessions.c.session_id, m.role, m.text).join_from(
+        messages, sessions
+    )
+    rows = connection.execute(of_message.where(m.n.in_(changed))).all()
     stored = [_Stored(*row) for row in rows if _MARK.search(row.text)]
     return [_as_stored(one, stored) for one in given]
 
 
 class _Stored(NamedTuple):
     id: str
+    session_id: str
     role: str
     text: str
 
 
 def _as_stored(given: Message, stored: Sequence[_Stored]) -> Message:
-    same = [one for one in stored if _fits(given, one)]
-    by_id = [one for one in same if one.id == given.id]
-    text = (by_id or same)[0].text if same else given.text
+    fitting = [one for one in stored if _fits(given, one)]
+    by_id = [one for one in fitting if _is_of_its_id(given, one)]
+    # what is left of a text says nothing about another one where little is left
+    by_text = [one for one in fitting if len(_MARK.sub("", one.text)) >= LEAST_LEFT]
+    same = by_id or by_text
+    text = same[0].text if same else given.text
     return given.model_copy(update={"text": text})
+
+
+def _is_of_its_id(given: Message, stored: _Stored) -> bool:
+    in_session = given.session_id == stored.session_id
+    return given.id == stored.id and (is_unique(given.id) or in_session)
 
 
 def as_shown(text: str, removed: Mapping[int, Sequence[str]], day: date) -> str:

@@ -282,3 +282,27 @@ def test_several_requests_of_a_message_are_one(told: Any) -> None:
     assert CODE not in everything_read(user)
     made = [call.purpose for call in user.calls()][: -calls or None]
     assert made.count("forget") == 1
+
+
+@pytest.mark.parametrize("how", ["hide", "delete"])
+def test_later_messages_are_not_taken_for_one_that_went_whole(
+    told: Any, how: str
+) -> None:
+    user, model = told(forget_on_request=how)
+    model.answers["Removal"] = lambda question: {
+        "remove": [
+            {"text": alias, "words": line.partition('"')[2].rstrip('"')}
+            for alias, line in _lines(question)
+            if REPLY in line
+        ]
+    }
+    ask(user, model)
+    assert user.get_conversation("reply")[-1].text == MARK
+    later = [
+        {"role": "assistant", "content": "The market opens at nine.", "id": "later"},
+        {"role": "assistant", "content": REPLY, "id": "reply"},
+    ]
+    user.add(later, session_id="s3", at="2026-06-02")
+    texts = {row["id"]: row["content"] for row in user.export()}
+    assert texts["later"] == "The market opens at nine."
+    assert texts["reply"] == MARK
