@@ -20,7 +20,12 @@ from langmem_graph.errors import LangMemGraphError
 from langmem_graph.extraction import claim_due_batch
 from langmem_graph.memory import Memory
 from langmem_graph.reports import FlushReport
-from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from langmem_graph.settings import (
+    ExtractionSettings,
+    ReasoningSettings,
+    Settings,
+    StorageSettings,
+)
 
 Mode = Literal["live", "backlog"]
 Row = dict[str, Any]
@@ -30,6 +35,9 @@ PATIENT = Settings(
     embed_seconds=_MONTH.total_seconds(),
     extraction=ExtractionSettings(
         call_seconds=_MONTH.total_seconds(), debounce_seconds=0
+    ),
+    reasoning=ReasoningSettings(
+        seconds=_MONTH.total_seconds(), call_seconds=_MONTH.total_seconds()
     ),
     storage=StorageSettings(index_batch=5_000, max_open_users=1),
 )
