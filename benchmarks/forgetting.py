@@ -8,7 +8,8 @@ looks like one.
 one that has to stay, 80 near misses, and 60 messages that are no words of the user's
 but try to end or hide what memory holds. A model reads each talk. What is counted, is
 counted by code: in which prompts, contexts, tool answers, pages and exports the value
-stands after the request, which other value is lost, and which records end.
+stands after the request, which other value is lost, and which records end. With
+`--how delete` it must also stand in none of the memory's files.
 """
 
 import argparse
@@ -20,8 +21,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from langchain_core.embeddings import Embeddings
+from starlette.testclient import TestClient
 
 from benchmarks import common
 from benchmarks.reasoning import share
@@ -32,7 +35,8 @@ from benchmarks.truth.watching import RecordedModel, Watched, as_rows
 from benchmarks.vectors import cached
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
-from langmem_graph.memory import UserMemory
+from langmem_graph.inspector import create_inspector
+from langmem_graph.memory import Memory, UserMemory
 
 Row = dict[str, Any]
 SET = common.REPOSITORY / "benchmarks" / "sets" / "forgetting"
@@ -128,8 +132,10 @@ def play(row: Row, run: Run) -> None:
             ],
             "ended": [one["text"] for one in before if one["record_id"] not in holds],
             "lost": _lost(row, user),
-            "stands": _stands(row, case, user, watched, read),
+            "stands": _stands(row, case, memory, watched, read),
         }
+    if run.how == "delete" and row.get("value") and _is_on_disk(folder, row["value"]):
+        found["stands"].append("bytes")
     for name, text in watched.rules.items():
         (run.out / RULES / f"{name}.txt").write_text(text, encoding="utf-8")
     found["calls"] = as_rows(watched.calls)
@@ -155,14 +161,21 @@ def _lost(row: Row, user: UserMemory) -> bool:
     return "keep" in row and row["keep"] not in said
 
 
+def _is_on_disk(folder: Path, value: str) -> bool:
+    """Whether a value stands in a file of the memory, as it is written or escaped."""
+    forms = {value.encode(), json.dumps(value)[1:-1].encode()}
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return any(form in file.read_bytes() for file in files for form in forms)
+
+
 def _stands(
-    row: Row, case: Case, user: UserMemory, watched: Watched, read: int
+    row: Row, case: Case, memory: Memory, watched: Watched, read: int
 ) -> list[str]:
     """Where the value that has to go still stands.
 
     In the calls, those that read the request and decide about it are passed over.
     """
-    value = row.get("value")
+    value, user = row.get("value"), memory.user(USER)
     if value is None:
         return []
     asked = case.end + timedelta(days=1)
@@ -182,6 +195,7 @@ def _stands(
         "changes": [user.changes(one) for one in ids],
         "files": [user.read_file(name) for name in user.files()],
         "calls": user.calls(),
+        "pages": _pages(memory, row, ids),
         "prompts": [
             call.user
             for call in watched.calls[read:]
@@ -195,6 +209,22 @@ def _stands(
         else re.escape(value)
     )
     return [name for name, part in shown.items() if whole.search(repr(part))]
+
+
+def _pages(memory: Memory, row: Row, records: Sequence[str]) -> list[str]:
+    """What the inspector shows of the user."""
+    visits = [
+        f"{name}?user={USER}" for name in ("person", "layers", "schedule", "calls")
+    ]
+    visits += [
+        f"conversation?user={USER}&session=s{place}"
+        for place, _ in enumerate(row["sessions"])
+    ]
+    visits += [f"record?user={USER}&id={name}" for name in records]
+    visits.append(f"ask?user={USER}&q={quote(row['question'])}")
+    visitor = TestClient(create_inspector(memory), base_url="http://127.0.0.1")
+    answers = [visitor.get(f"/{visit}") for visit in visits]
+    return [answer.raise_for_status().text for answer in answers]
 
 
 def _file(out: Path, name: str) -> Path:

@@ -83,11 +83,12 @@ def test_without_a_new_statement_there_is_no_second_call(open_memory: Any) -> No
 def test_what_the_model_looks_for_is_shown_in_a_second_call(open_memory: Any) -> None:
     """Though the message has no word of the record, and nothing new is to be stored."""
     cello = {"text": "The user rents a cello from Harcourt's.", "sources": ["m1"]}
-    model = AnswersBySchema(Extraction=memories(cello))
-    ana = open_memory(model, extraction__records_shown=0).user("ana")
-    ana.add(turn("I rent a cello from Harcourt's."), session_id="s1", at="2025-01-01")
+    carpet = {"text": "The carpet is green.", "sources": ["m1"]}
+    model = AnswersBySchema(Extraction=memories(cello, carpet))
+    ana = open_memory(model, extraction__records_shown=1).user("ana")
+    ana.add(turn("A cello from Harcourt's."), session_id="s1", at="2025-01-01")
     ana.flush()
-    said = "Just four dents in the carpet since September."
+    said = "The carpet is green, just four dents since September."
     ana.add(turn(said, number=2), session_id="s2", at="2025-10-01")
 
     def decide(question: str) -> dict[str, Any]:
@@ -95,12 +96,17 @@ def test_what_the_model_looks_for_is_shown_in_a_second_call(open_memory: Any) ->
             "changes": [change(record_alias(question, "cello"), "ended", "four dents")]
         }
 
-    model.answers["Extraction"] = memories(look_for=["The user rents a cello."])
+    look_for = {"look_for": ["The user rents a cello."]}
+    model.answers["Extraction"] = memories(**look_for)
     model.answers["Reconciliation"] = decide
-    report = ana.flush()
-    assert (report.stored, report.updated) == (0, 1)
+    ana.flush()
+    assert asked(model) == []  # nothing that was shown has changed
+    ana.add(turn(said, number=3), session_id="s3", at="2025-10-02")
+    again = change("n1", "confirms", "The carpet is green")
+    model.answers["Extraction"] = memories(changes=[again], **look_for)
+    ana.flush()
     assert said in asked(model)[0]
-    assert ana.export_records() == []
+    assert [row["text"] for row in ana.export_records()] == [carpet["text"]]
 
 
 def test_what_was_shown_is_not_looked_for_again(open_memory: Any) -> None:
@@ -127,17 +133,19 @@ def test_what_is_unlike_what_the_model_looks_for_needs_no_second_call(
         {"text": text, "sources": ["m1"], "attribute": text[15:25]} for text in owned
     ]
     model = AnswersBySchema(Extraction=memories(*trees))
-    ana = open_memory(model, extraction__records_shown=0).user("ana")
+    ana = open_memory(model, extraction__records_shown=1).user("ana")
     ana.add(turn("I have trees everywhere."), session_id="s1")
     ana.flush()
+    shown = change("n1", "confirms", "were sold")
     model.answers["Extraction"] = memories(
-        look_for=["Sergio rents out seven kayaks on Sundays"]
+        changes=[shown], look_for=["Sergio rents out seven kayaks on Sundays"]
     )
     ana.add(turn("Seven were sold.", number=2), session_id="s2")
     ana.flush()
     assert asked(model) == []
+    shown = change("n1", "confirms", "was felled")
     model.answers["Extraction"] = memories(
-        look_for=["The user has a larch in the yard."]
+        changes=[shown], look_for=["The user has a larch in the yard."]
     )
     ana.add(turn("It was felled.", number=3), session_id="s3")
     ana.flush()
