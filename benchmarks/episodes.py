@@ -57,6 +57,8 @@ class Run:
     embeddings: Embeddings
     modes: Sequence[Any]
     forms: str
+    kinds: Sequence[str]
+    """Of the facts that are asked about."""
     between: Sequence[Row]
     """Messages of other talk that no model reads, spread between the sessions."""
 
@@ -89,6 +91,9 @@ def main(words: Sequence[str]) -> None:
         help="rotated: of a fact's three questions one is asked, each form as often",
     )
     made.add_argument(
+        "--kinds", default=",".join(KINDS), help="of facts to ask about, with commas"
+    )
+    made.add_argument(
         "--between", type=Path, help="messages of unread other talk, JSON lines"
     )
     made.add_argument("--threads", type=int, default=12)
@@ -99,8 +104,15 @@ def main(words: Sequence[str]) -> None:
         models, named = models_of(options.model)
         with_cache = cached(MiniLMEmbeddings(), common.OUTPUT / "vectors.sqlite")
         between = read_lines(options.between) if options.between else []
-        modes = options.modes.split(",")
-        run = Run(options.out, models, with_cache, modes, options.forms, between)
+        run = Run(
+            out=options.out,
+            models=models,
+            embeddings=with_cache,
+            modes=options.modes.split(","),
+            forms=options.forms,
+            kinds=options.kinds.split(","),
+            between=between,
+        )
         play_all(episodes, run, options.threads)
         write_sheets(episodes, options.out)
         if options.record:
@@ -262,7 +274,7 @@ def _contexts(episode: Row, case: Case, user: UserMemory, run: Run) -> Row:
     """What a recall gives for each question, the day after the last message."""
     asked = case.end + timedelta(days=1)
     contexts: Row = {}
-    for name, question in questions_of(episode, run.forms):
+    for name, question in questions_of(episode, run.forms, run.kinds):
         for mode in run.modes:
             found = user.recall(question, mode=mode, max_tokens=TOKENS, at=asked)
             contexts[f"{name}.{mode}"] = {
@@ -273,7 +285,9 @@ def _contexts(episode: Row, case: Case, user: UserMemory, run: Run) -> Row:
     return contexts
 
 
-def questions_of(episode: Row, forms: str) -> Iterable[tuple[str, str]]:
+def questions_of(
+    episode: Row, forms: str, kinds: Sequence[str] = KINDS
+) -> Iterable[tuple[str, str]]:
     """The questions of an episode by fact and form, such as `c1.task`.
 
     With `rotated` forms one of each fact's questions: the next one for each fact, and
@@ -284,7 +298,7 @@ def questions_of(episode: Row, forms: str) -> Iterable[tuple[str, str]]:
         questions = list(fact["questions"].items())
         if forms == "rotated":
             questions = [questions[place % len(questions)]]
-        for form, question in questions:
+        for form, question in questions if fact["kind"] in kinds else ():
             yield f"{fact['id']}.{form}", question
 
 

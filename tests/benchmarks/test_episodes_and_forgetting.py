@@ -91,13 +91,20 @@ def removal(question: str) -> dict[str, Any]:
     return {"remove": [{"text": a, "words": CODE} for a, line in texts if CODE in line]}
 
 
+def run_of(folder: Path, between: Any = ()) -> episodes.Run:
+    kinds = episodes.KINDS
+    return episodes.Run(
+        folder, model, HashEmbeddings(), ["fast"], "all", kinds, between
+    )
+
+
 def model(_: str, **answers: Any) -> ScriptedChatModel:
     given = {"Extraction": extraction, "Removal": removal, "Reconciliation": {}}
     return ScriptedChatModel(answers=given | answers)
 
 
 def test_an_episode_is_read_asked_and_shown_to_a_judge(tmp_path: Path) -> None:
-    run = episodes.Run(tmp_path, model, HashEmbeddings(), ["fast"], "all", [])
+    run = run_of(tmp_path)
     episodes.play_all([EPISODE], run, 1)
     episodes.write_sheets([EPISODE], tmp_path)
     sheet = (tmp_path / "store.md").read_text()
@@ -118,12 +125,13 @@ def test_an_episode_is_read_asked_and_shown_to_a_judge(tmp_path: Path) -> None:
 
 def test_of_each_fact_one_question_is_asked_in_rotation() -> None:
     forms = {"outright": "?", "presupposing": "?", "task": "!"}
-    facts = [{"id": f"c{n}", "questions": forms} for n in range(3)]
+    facts = [{"id": f"c{n}", "kind": "cascade", "questions": forms} for n in range(3)]
     episode = {"id": "x1", "facts": facts}
     asked = [name for name, _ in episodes.questions_of(episode, "rotated")]
     assert [name.split(".")[0] for name in asked] == ["c0", "c1", "c2"]
     assert {name.split(".")[1] for name in asked} == set(forms)
     assert len(list(episodes.questions_of(episode, "all"))) == 9
+    assert not list(episodes.questions_of(episode, "all", ["forget"]))
 
 
 def test_an_episode_of_memes_own_form_is_read(tmp_path: Path) -> None:
@@ -142,7 +150,7 @@ def test_an_episode_of_memes_own_form_is_read(tmp_path: Path) -> None:
     file.write_text(json.dumps(published))
     [episode] = episodes.read_episodes(file)
     assert episode["facts"][0]["kind"] == "cascade"
-    run = episodes.Run(tmp_path, model, HashEmbeddings(), ["fast"], "all", [])
+    run = run_of(tmp_path)
     episodes.play_all([episode], run, 1)
     episodes.write_sheets([episode], tmp_path)
     contexts = json.loads((tmp_path / "contexts.json").read_text())
@@ -151,7 +159,7 @@ def test_an_episode_of_memes_own_form_is_read(tmp_path: Path) -> None:
 
 def test_other_talk_is_stored_and_not_read(tmp_path: Path) -> None:
     said = [{"content": f"The weather is fine {n}."} for n in range(6)]
-    run = episodes.Run(tmp_path, model, HashEmbeddings(), ["fast"], "all", said)
+    run = run_of(tmp_path, said)
     episodes.play_all([EPISODE], run, 1)
     found = json.loads((tmp_path / "case-x1.json").read_text())
     assert len(found["holds"]) == 3
