@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from langmem_graph.embeddings.cosine_scale import PLAIN, CosineScale, measured_scale
 from langmem_graph.errors import EmbeddingError, InvalidInputError, ModelFileError
 from langmem_graph.threads import start_thread
 
@@ -42,6 +43,7 @@ class Embedder:
         self._missing: ModelFileError | None = None  # why the model could not be loaded
         self.size: int | None = None
         """The size that vectors must have; None is any."""
+        self._scale: CosineScale | None = getattr(embeddings, "cosine_scale", None)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors of shape (texts, size).
@@ -58,6 +60,22 @@ class Embedder:
         answer = self._ask(lambda: self.embeddings.embed_query(text))
         vector: Vectors = self._checked([answer], 1)[0]
         return vector
+
+    @property
+    def scale(self) -> CosineScale:
+        """What this embedder's cosines say.
+
+        An embedder may say so itself by `cosine_scale`, as MiniLM does; of others it is
+        measured once, by one call. Where that fails cosines are taken as they are, and
+        it is tried again.
+        """
+        if self._scale is None:
+            try:
+                self._scale = measured_scale(self.embed)
+            except EmbeddingError as error:
+                _log.warning("the scale of cosines could not be measured: %s", error)
+                return PLAIN
+        return self._scale
 
     def _ask(self, call: Callable[[], T]) -> T:
         """The embedder's answer, from a thread that is abandoned when the time is over.

@@ -7,6 +7,8 @@ import re
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
+from langmem_graph.embeddings.cosine_scale import PLAIN
+
 
 class HashEmbeddings(Embeddings):
     """A deterministic embedder: a hashed bag of words and word pairs, for tests.
@@ -25,6 +27,8 @@ class HashEmbeddings(Embeddings):
         >>> embedder.embed_query("A seat!") == embedder.embed_query("a seat")
         True
     """
+
+    cosine_scale = PLAIN
 
     def __init__(self, size: int = 128) -> None:
         self.size = size

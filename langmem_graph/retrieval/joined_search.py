@@ -222,6 +222,7 @@ def _gathered(search: UserSearch, query: str, k: int, *, past: bool = False) -> 
         ),
         dense=np.concatenate([np.zeros(0), *(part.dense for part in apart)]),
         words=np.concatenate([np.zeros(0), *(part.words for part in apart)]),
+        scale=search.scale(vector),
         spans=np.concatenate(
             [np.zeros((0, 2), dtype=np.int64), *(part.spans for part in apart)]
         ),

@@ -178,6 +178,7 @@ def gather(
         sessions,
         dense,
         by_words,
+        search.scale(vector),
         spans,
         by_records,
         ranked,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from langmem_graph.embeddings.cosine_scale import CosineScale
 from langmem_graph.schedule.time_phrases import day_fit, named_days
 from langmem_graph.settings import Settings
 from langmem_graph.storage.message_queries import Facts
@@ -25,17 +26,26 @@ Scores = NDArray[np.float64]
 Vector = NDArray[np.float32]
 MESSAGE_WEIGHTS = {
     "dense": 1.0,  # cosine of the best piece
-    "words": 1.0,  # BM25, as a share of the query's best
+    "words": 2.5,  # BM25, for what it tells apart; see `telling_words`
     "records": 0.25,  # score of the best record that cites it
-    "session": 1.0,  # mean of the session's three best cosines
-    # mean of the three best BM25 shares of the session's other messages
+    "session": 1.3,  # mean of the session's three best cosines
+    # the mean of the three best among the session's other messages
     "session_words": 0.25,
-    "speaker": 0.1,  # whether the query names who said it
     "date": 1.0,  # how well the message's day fits a date named in the query
-    "length": 0.2,  # log of the characters: one-word messages rarely hold the answer
-    "question": -0.2,  # a question rarely holds the answer
+    "length": 0.1,  # log of the characters, up to 100: "Yes!" rarely is the answer
+    "question": -0.2,  # a short question rarely holds the answer
+    # an assistant without a name said it, and it is not asked what the assistant said
+    "assistant": -0.4,
 }
-RECORD_WEIGHTS = {"dense": 1.0, "words": 1.0, "date": 1.0}
+RECORD_WEIGHTS = {"dense": 1.0, "words": 2.5, "date": 1.0}
+TOLD_APART = 20
+"""How many of the next best messages tell whether a query's words tell anything."""
+TELLING = 1.5
+"""The power that holds back what some words of the query are in."""
+WHOLE_CHARS, QUESTION_CHARS = 100, 140
+"""A message of so many characters is no mere "Yes!"; a longer question tells something
+besides.
+"""
 SESSION_WEIGHTS = {
     "dense": 1.0,  # mean of the session's three best cosines
     # mean of its eight best BM25 scores, as a share of the best session's
@@ -82,11 +92,17 @@ class Candidates:
     dense: Scores  # cosine of the best piece; 0 where there is no vector
     # BM25, higher is better; 0 where the word search did not find the message
     words: Scores
+    scale: CosineScale  # of the embedder
     # start and end of the best piece; 0, 0 where there is no vector
     spans: NDArray[np.int64]
     # score of the best record that cites the message; 0 where none does
     records: Scores
     ranked_records: "RankedRecords"  # the records that were ranked for the query
+
+    @property
+    def likeness(self) -> Scores:
+        """The cosines on the scale that all embedders have in common."""
+        return self.scale.of(self.dense)
 
 
 def rank_messages(found: Candidates, settings: Settings) -> Ranking:
@@ -104,20 +120,39 @@ def rank_messages(found: Candidates, settings: Settings) -> Ranking:
 
 
 def _message_signals(found: Candidates) -> dict[str, Scores]:
-    words = share_of_best(found.words)
+    dense, words = found.likeness, telling_words(found.words)
+    chars = as_scores(fact.chars for fact in found.facts)
+    questions = as_scores(fact.is_question for fact in found.facts)
     _, session_of = np.unique(found.sessions, return_inverse=True)
-    sums, counts = _sums_of_best(found.dense, session_of, SESSION_BEST)
+    sums, counts = _sums_of_best(dense, session_of, SESSION_BEST)
     return {
-        "dense": found.dense,
-        "words": words,
+        "dense": dense,
+        "words": words**TELLING,
         "records": found.records,
         "session": (sums / counts)[session_of],
         "session_words": _best_of_others(words, session_of),
-        "speaker": _speaker_named(found),
         "date": date_fit(found.query, [fact.at for fact in found.facts]),
-        "length": np.log1p([fact.chars for fact in found.facts]),
-        "question": as_scores(fact.is_question for fact in found.facts),
+        "length": np.log1p(np.minimum(chars, WHOLE_CHARS)),
+        "question": questions * (chars < QUESTION_CHARS),
+        "assistant": _said_by_assistant(found),
     }
+
+
+def telling_words(words: Scores, best: float | None = None) -> Scores:
+    """BM25 scores as shares of the best one, times how much the query's words tell
+    apart.
+
+    A rare name is in a few messages: the next best ones have small shares, and words
+    count in full. Where a whole talk shares the query's words, they tell nothing.
+
+    Args:
+        words: BM25 of each candidate; 0 where the word search did not find it.
+        best: the best score of all rooms, where these are the scores of one.
+    """
+    shares = share_of_best(words, best)
+    next_best = np.sort(shares)[::-1][1 : 1 + TOLD_APART]
+    told_apart = 1.0 - next_best.mean() if len(next_best) else 1.0
+    return np.asarray(shares * told_apart)
 
 
 def _best_of_others(values: Scores, session_of: NDArray[np.int64]) -> Scores:
@@ -129,15 +164,25 @@ def _best_of_others(values: Scores, session_of: NDArray[np.int64]) -> Scores:
     return np.asarray((four[session_of] - own) / np.maximum(counts - 1, 1)[session_of])
 
 
-def _speaker_named(found: Candidates) -> Scores:
-    """1 where the query names the message's speaker."""
-    names = {fact.name for fact in found.facts if fact.name}
-    named = {
-        n
-        for n in names
-        if re.search(rf"\b{re.escape(n)}\b", found.query, re.IGNORECASE)
-    }
-    return as_scores(fact.name in named for fact in found.facts)
+_ASKS_ASSISTANT = re.compile(
+    r"\bdid you\b"
+    r"|\byou(?:'d| had)? (?:\w+ly )?(?!need\b)"
+    r"(?:\w+ed|said|told|gave|wrote|showed|made|meant|came|put|thought|chose)\b"
+    r"|\byour (?:recommendation|suggestion|advice|answer|explanation|list|example"
+    r"|table|code|reply|estimate|proposal|version|draft|outline|plan)s?\b",
+    re.IGNORECASE,
+)
+"""What asks in English for the assistant's own words: "Which one did you suggest?". Of
+four questions in BEAM's chats whose answer the assistant alone gave it finds all
+that name it, and no question about the user's words.
+"""
+
+
+def _said_by_assistant(found: Candidates) -> Scores:
+    """1 for an assistant without a name, unless it is asked what the assistant said."""
+    if _ASKS_ASSISTANT.search(found.query):
+        return np.zeros(len(found.facts))
+    return as_scores(fact.role == "assistant" and not fact.name for fact in found.facts)
 
 
 def rank_sessions(
@@ -177,9 +222,9 @@ def _session_signals(
     session_of: NDArray[np.int64],
     centroids: Centroids,
 ) -> dict[str, Scores]:
-    dense = _best(
-        found.dense, session_of, TOP_DENSE, missing=float(found.dense.min(initial=0.0))
-    )
+    likeness = found.likeness
+    least = float(likeness.min(initial=0.0))
+    dense = _best(likeness, session_of, TOP_DENSE, missing=least)
     words = share_of_best(_best(found.words, session_of, TOP_WORDS))
     unit = _unit_centroids(numbers, centroids)
     first_pass = _standard(dense) + _standard(words)

@@ -10,13 +10,14 @@ from sqlalchemy import Connection
 
 from langmem_graph.retrieval.ranking import (
     RECORD_WEIGHTS,
+    TELLING,
     Ranking,
     Scores,
     Vector,
     as_scores,
     best_places,
     date_fit,
-    share_of_best,
+    telling_words,
     weighted_sum,
 )
 from langmem_graph.retrieval.search_common import (
@@ -53,7 +54,7 @@ class FoundRecords:
 
     def ranked(self, best_words: float | None = None) -> "RankedRecords":
         """Score them; of several rooms the best BM25 score of all is given."""
-        words = share_of_best(self.words, best_words)
+        words = telling_words(self.words, best_words) ** TELLING
         signals = {"dense": self.dense, "words": words, "date": self.date}
         scores = weighted_sum(signals, RECORD_WEIGHTS)
         return RankedRecords(scores, signals, self.numbers, self.past)
@@ -115,7 +116,7 @@ def found_records(
     return FoundRecords(
         items,
         frozenset(past),
-        dense=_cosines(connection, items, vector),
+        dense=search.scale(vector).of(_cosines(connection, items, vector)),
         words=as_scores(words.get(n, 0.0) for n in items),
         date=date_fit(sought.query, [facts[n].said_at for n in items]),
     )

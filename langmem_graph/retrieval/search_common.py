@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from sqlalchemy import Connection, Select
 
+from langmem_graph.embeddings.cosine_scale import PLAIN, CosineScale
 from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.errors import (
     EmbeddingError,
@@ -242,10 +243,16 @@ class UserSearch:
         """
         try:
             with self.notes.stage("embed"):
-                return self.embedder.embed_query(query)
+                vector = self.embedder.embed_query(query)
+                self.scale(vector)  # measured here, and in no transaction
+                return vector
         except EmbeddingError as error:
             self.notes.warn(error)
             return None
+
+    def scale(self, vector: Vector | None) -> CosineScale:
+        """What cosines with this vector say; without one there are none."""
+        return PLAIN if vector is None else self.embedder.scale
 
     def fitting(self, sought: Sought, state: State) -> Sought:
         """The same without a vector of the wrong size; raises where the embedder is

@@ -231,6 +231,10 @@ RECORD_WORDS = WordTable("record_words", 2)
 
 BEFORE = 2
 """How many preceding messages' words also find a message (docs/ranking.md)."""
+BEFORE_CHARS = 300
+"""Of each of them the end, such as the question that a message answers. With all words
+of an assistant's long replies words alone find half as much (docs/ranking.md).
+"""
 
 
 def words_of(
@@ -241,11 +245,12 @@ def words_of(
     `spoken` is number, speaker's name and text of each, `earlier` the texts before
     them.
     """
-    words, before = dict[int, tuple[str, str]](), list(earlier)
+    words = dict[int, tuple[str, str]]()
+    before = [text[-BEFORE_CHARS:] for text in earlier]
     for n, name, text in spoken:
         own = f"{name}: {text}" if name else text
         words[n] = own, "\n".join(before[-BEFORE:])
-        before.append(text)
+        before.append(text[-BEFORE_CHARS:])
     return words
 
 

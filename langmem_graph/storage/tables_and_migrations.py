@@ -435,6 +435,7 @@ MIGRATIONS: Steps = [
     _create_value_table,
     _create_removed_words,
     _drop_held_changes,
+    _index_words_anew,  # of earlier messages their ends alone
 ]
 
 

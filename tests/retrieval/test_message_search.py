@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
 from langmem_graph.retrieval.quoted_context import build_context
+from langmem_graph.retrieval.ranking import telling_words
 from langmem_graph.schemas import MessageHit
 from langmem_graph.settings import RankingSettings, Settings, StorageSettings
 from langmem_graph.testing import HashEmbeddings
@@ -105,7 +106,7 @@ def test_signals_explain_the_score_and_are_left_out_otherwise(memory: Memory) ->
         "words",
         "session",
         "session_words",
-        "speaker",
+        "assistant",
         "date",
         "length",
         "question",
@@ -438,29 +439,60 @@ def test_a_message_is_found_by_the_words_of_the_two_before_it(memory: Memory) ->
     assert found == set(words[:3])
 
 
-def test_the_speaker_named_and_the_words_of_the_session_count(memory: Memory) -> None:
+def test_of_the_messages_before_it_only_the_ends_find_a_message(memory: Memory) -> None:
+    user = memory.user("u")
+    reply = f"The quokka is small. {'Feed it leaves. ' * 40}Does it have a walnut?"
+    user.add([said("Tell me."), said(reply), said("Yes, one.", id="y")], session_id="s")
+    for query, is_found in (("walnut", True), ("quokka", False)):
+        hits = user.search_conversation(query, k=9, explain=True)
+        found = {hit.message_id for hit in hits if (hit.signals or {})["words"]}
+        assert ("y" in found) is is_found
+
+
+def test_the_words_of_the_session_count(memory: Memory) -> None:
     user = memory.user("me")
-    user.add(
-        [
-            {"role": "user", "name": name, "content": text}
-            for name, text in (
-                ("Ann", "The ferry was late."),
-                ("Bo", "Ferries often are."),
-            )
-        ],
-        session_id="harbour",
-    )
-    user.add(
-        [{"role": "user", "name": "Ann", "content": "My ferry sank."}],
-        session_id="alone",
-    )
-    hits = user.search_conversation("What did Ann say about the ferry?", explain=True)
+    texts = ("The ferry was late.", "Ferries often are.")
+    user.add([said(text) for text in texts], session_id="harbour")
+    user.add([said("My ferry sank.")], session_id="alone")
+    hits = user.search_conversation("Was it about the ferry?", explain=True)
     signals = {hit.text: hit.signals or {} for hit in hits}
-    assert (
-        signals["The ferry was late."]["speaker"]
-        == signals["My ferry sank."]["speaker"]
-        == 1
-    )
-    assert signals["Ferries often are."]["speaker"] == 0
     assert signals["Ferries often are."]["session_words"] > 0
     assert signals["My ferry sank."]["session_words"] == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "is_of_user"),
+    [
+        ("Which seat by the window?", True),
+        ("Which seat by the window did you suggest?", False),
+        ("Which seat by the window was in your list?", False),
+        ("Could you say which seat by the window I need?", True),
+    ],
+)
+def test_the_users_words_come_first_unless_the_assistants_are_asked_for(
+    memory: Memory, query: str, is_of_user: bool
+) -> None:
+    text = "The seat by the window is 12A."
+    user = memory.user("me")
+    talk = [("user", text), ("assistant", text)]
+    user.add([{"role": role, "content": text} for role, text in talk], session_id="s")
+    hits = user.search_conversation(query, explain=True)
+    shares = {hit.role: (hit.signals or {})["assistant"] for hit in hits}
+    assert shares == {"user": 0, "assistant": 1 if is_of_user else 0}
+    assert not is_of_user or hits[0].role == "user"
+
+
+def test_a_long_reply_does_not_win_by_its_length(memory: Memory) -> None:
+    user = memory.user("me")
+    reply = "There are many ways to plan it. " * 60 + "The budget matters, too."
+    talk = [("user", "My budget is 900 euros."), ("assistant", reply)]
+    user.add([{"role": role, "content": text} for role, text in talk], session_id="s")
+    assert user.search_conversation("What is my budget?")[0].role == "user"
+
+
+def test_words_count_for_what_they_tell_apart() -> None:
+    rare = telling_words(np.array([8.0, 0.0, 0.0, 0.0]))
+    common = telling_words(np.array([8.0, 7.9, 7.8, 7.7]))
+    assert rare[0] == 1
+    assert common[0] < 0.1
+    assert telling_words(np.array([2.0]), best=8.0)[0] == 0.25
