@@ -7,7 +7,7 @@ a format whose check fails. A value does not fit where any other check fails.
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, time
 from fractions import Fraction
 from functools import lru_cache
 from math import isfinite
@@ -57,8 +57,19 @@ def _parts(value: Any) -> int:
 
 
 @_formats.checks("date-time", ValueError)
+def _is_moment(value: object) -> bool:
+    """By ISO 8601, with hours and minutes; the zone may be left out."""
+    if not isinstance(value, str):
+        return True
+    return ":" in value and bool(datetime.fromisoformat(value))
+
+
+@_formats.checks("time", ValueError)
 def _is_time(value: object) -> bool:
-    return not isinstance(value, str) or bool(datetime.fromisoformat(value))
+    """The same without a day."""
+    if not isinstance(value, str):
+        return True
+    return ":" in value and bool(time.fromisoformat(value))
 
 
 def _in_steps(

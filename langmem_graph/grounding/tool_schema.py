@@ -281,6 +281,6 @@ def converted(value: Any, slot: Slot) -> Any:
         if {"number", "integer"} & set(types) and PLAIN_NUMBER.fullmatch(plain):
             return json.loads(plain)
     if "string" in types and not {"number", "integer", "boolean"} & set(types):
-        is_number = isinstance(value, int | float) and value not in (True, False)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return str(value) if is_number else value
     return int(value) if isinstance(value, float) and value.is_integer() else value
