@@ -19,7 +19,9 @@ from langmem_graph.grounding.state import (
 from langmem_graph.grounding.tool_schema import (
     Slot,
     object_in,
+    properties_in,
     read_arguments,
+    required_in,
     slot_name,
     slots_of,
     value_at,
@@ -226,8 +228,8 @@ class _Assembly:
 
         What only lacks parts stays, and lacks them.
         """
-        needed = schema.get("required") or ()
-        for name, part in schema["properties"].items():
+        needed = required_in(schema)
+        for name, part in properties_in(schema).items():
             inside, inner = object_in(part), (*path, name)
             if name not in given:
                 continue

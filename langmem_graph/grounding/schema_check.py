@@ -7,7 +7,7 @@ a format whose check fails. A value does not fit where any other check fails.
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, time
 from fractions import Fraction
 from functools import lru_cache
 from math import isfinite
@@ -19,12 +19,16 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
+from langmem_graph.llm.tool_specs import parts_of_text
+
 # compiling a regular expression with `re` may fail in many ways, and take long
 _formats = FormatChecker(formats=FormatChecker.checkers.keys() - {"regex"})
 _NOWHERE: Registry[Any] = Registry()
 """Knows no schema and retrieves none."""
 MOST_CHECKS = 300_000
 """Parts of a value times parts of its schema, which bounds the time of a check."""
+MOST_MEMORY = 2 * 1024 * 1024
+"""Bytes of a pattern, which bounds the time of compiling it."""
 
 
 def problem(value: Any, schema: Any) -> str | None:
@@ -50,15 +54,27 @@ def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
 
 def _parts(value: Any) -> int:
     if isinstance(value, Mapping):
-        return 1 + sum(map(_parts, value.values()))
+        names = sum(map(parts_of_text, value))
+        return 1 + names + sum(map(_parts, value.values()))
     if isinstance(value, list):
         return 1 + sum(map(_parts, value))
-    return 1
+    return 1 + parts_of_text(value)
 
 
 @_formats.checks("date-time", ValueError)
+def _is_moment(value: object) -> bool:
+    """By ISO 8601, with hours and minutes; the zone may be left out."""
+    if not isinstance(value, str):
+        return True
+    return ":" in value and bool(datetime.fromisoformat(value))
+
+
+@_formats.checks("time", ValueError)
 def _is_time(value: object) -> bool:
-    return not isinstance(value, str) or bool(datetime.fromisoformat(value))
+    """The same without a day."""
+    if not isinstance(value, str):
+        return True
+    return ":" in value and bool(time.fromisoformat(value))
 
 
 def _in_steps(
@@ -101,6 +117,7 @@ def _compiled(pattern: str) -> Any:
     """The pattern in RE2; None where RE2 cannot run it."""
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = MOST_MEMORY
     try:
         return re2.compile(pattern, options)
     except (re2.error, UnicodeError):

@@ -112,8 +112,8 @@ def slots_of(tool: ToolSpec) -> list[Slot]:
 def _slots(
     schema: Mapping[str, Any], path: tuple[str, ...], *, required: bool
 ) -> Iterator[Slot]:
-    needed = schema.get("required") or ()
-    for name, part in schema["properties"].items():
+    needed = required_in(schema)
+    for name, part in properties_in(schema).items():
         inner = (*path, name)
         wanted = required and name in needed
         plain = part if isinstance(part, Mapping) else _ANYTHING if part else _NOTHING
@@ -122,6 +122,28 @@ def _slots(
             yield from _slots(inside, inner, required=wanted)
         else:
             yield Slot(inner, plain, wanted)
+
+
+def properties_in(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schemas of an object's parts, with those of each `allOf`."""
+    found = dict[str, Any]()
+    for form in _all_of(schema):
+        for name, part in (form.get("properties") or {}).items():
+            found[name] = {"allOf": [found[name], part]} if name in found else part
+    return found
+
+
+def required_in(schema: Mapping[str, Any]) -> set[str]:
+    """The names of the parts that an object must have."""
+    return {name for form in _all_of(schema) for name in form.get("required") or ()}
+
+
+def _all_of(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The schema and, at every depth, what must hold with it."""
+    yield schema
+    for part in schema.get("allOf") or ():
+        if isinstance(part, Mapping):
+            yield from _all_of(part)
 
 
 def searched_slots(tool: ToolSpec) -> list[Slot]:
@@ -140,10 +162,10 @@ def object_in(schema: Any) -> Mapping[str, Any] | None:
     """The schema of an object with parts; null may be allowed beside it."""
     if not isinstance(schema, Mapping):
         return None
-    if schema.get("properties"):
+    if properties_in(schema):
         return schema
     others = [one for one in _alternatives(schema) if one.get("type") != "null"]
-    return others[0] if len(others) == 1 and others[0].get("properties") else None
+    return others[0] if len(others) == 1 and properties_in(others[0]) else None
 
 
 @dataclass(frozen=True)
@@ -281,6 +303,6 @@ def converted(value: Any, slot: Slot) -> Any:
         if {"number", "integer"} & set(types) and PLAIN_NUMBER.fullmatch(plain):
             return json.loads(plain)
     if "string" in types and not {"number", "integer", "boolean"} & set(types):
-        is_number = isinstance(value, int | float) and value not in (True, False)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return str(value) if is_number else value
     return int(value) if isinstance(value, float) and value.is_integer() else value

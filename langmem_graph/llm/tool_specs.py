@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote
 
 from jsonschema import Draft202012Validator, FormatChecker
@@ -17,7 +17,29 @@ from langmem_graph.errors import InvalidInputError
 MOST_PARTS = 5_000
 CHARACTERS_A_PART = 100  # a longer text counts as several parts
 DEEPEST = 64  # levels of a schema
+PARTS_A_PATTERN = 50
+"""As many as a pattern counts for at its first use: compiling it takes long."""
+MOST_TYPES = 7  # that JSON has
 _DEFINED = ("$defs", "definitions")
+_Kind = Literal["schema", "names", "data"]
+"""What a part is: a schema, schemas by name, or a value."""
+_INSIDE: Mapping[str, _Kind] = {
+    **dict.fromkeys(("const", "enum", "default", "examples"), "data"),
+    **dict.fromkeys(("properties", "patternProperties", *_DEFINED), "names"),
+    **dict.fromkeys(("dependentSchemas", "dependentRequired"), "names"),
+    "dependencies": "names",
+}
+_NOTES = (
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "$comment",
+)
+"""Keywords that set no condition."""
 _RESOLVED_LATE = ("$dynamicRef", "$recursiveRef")
 """References that a validator resolves while it checks a value, by fetching them."""
 _NO_FORMATS = FormatChecker(formats=())
@@ -76,14 +98,23 @@ def _function(tool: Any) -> Mapping[str, Any]:
             return {**about, "parameters": tool}
     elif isinstance(tool, BaseTool | type) or callable(tool):
         try:
-            function: Mapping[str, Any] = convert_to_openai_tool(_as_tool(tool))[
-                "function"
-            ]
+            return _function_of(_as_tool(tool))
         # a function or class that is no tool, by many errors
         except Exception as error:
             raise _no_tool(tool) from error
-        return function
     raise _no_tool(tool)
+
+
+def _function_of(tool: Any) -> Mapping[str, Any]:
+    """A tool whose schema is given as JSON keeps its references: LangChain would
+    replace them without bounds.
+    """
+    schema = tool.tool_call_schema if isinstance(tool, BaseTool) else None
+    if isinstance(schema, Mapping):
+        about = {"name": tool.name, "description": tool.description}
+        return {**about, "parameters": schema}
+    function: Mapping[str, Any] = convert_to_openai_tool(tool)["function"]
+    return function
 
 
 def _as_tool(tool: Any) -> Any:
@@ -134,28 +165,44 @@ class _Expansion:
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._size = 0
+        self._patterns = set[str]()
 
     def schema(self) -> dict[str, Any]:
         """The schema, without its definitions."""
         used = {name: part for name, part in self._root.items() if name not in _DEFINED}
-        expanded: dict[str, Any] = self._expanded(used, (self._root,))
+        expanded: dict[str, Any] = self._expanded(used, (self._root,), "schema")
         return expanded
 
-    def _expanded(self, part: Any, around: tuple[Any, ...]) -> Any:
+    def _expanded(self, part: Any, around: tuple[Any, ...], kind: _Kind) -> Any:
         if len(around) > DEEPEST:
             raise ValueError(f"with its references it has more than {DEEPEST} levels")
         self._count(part)
         if isinstance(part, list):
-            return [self._expanded(inside, (*around, part)) for inside in part]
+            return [self._expanded(inside, (*around, part), kind) for inside in part]
         if not isinstance(part, Mapping):
             return part
+        if kind == "schema":
+            return self._without_reference(part, around)
+        below: _Kind = "data" if kind == "data" else "schema"
+        return {
+            _text(name): self._expanded(value, (*around, part), below)
+            for name, value in part.items()
+        }
+
+    def _without_reference(
+        self, part: Mapping[str, Any], around: tuple[Any, ...]
+    ) -> Mapping[str, Any]:
+        self._count_patterns(part)
+        _check_types(part)
         target = self._referred(part, around)
-        inside = {
-            name: self._expanded(value, (*around, part))
+        beside = {
+            _text(name): self._expanded(
+                value, (*around, part), _INSIDE.get(name, "schema")
+            )
             for name, value in part.items()
             if not _is_for_validators(name, value)
         }
-        return {**target, **inside}
+        return _joined(target, _of_today(beside))
 
     def _referred(
         self, part: Mapping[str, Any], around: tuple[Any, ...]
@@ -164,10 +211,12 @@ class _Expansion:
         reference = part.get("$ref")
         if not isinstance(reference, str):
             return {}
+        self._count(reference)
         target = self._target(reference)
         if any(target is outer for outer in (*around, part)):
             return {}
-        expanded: Mapping[str, Any] = self._expanded(target, (*around, part))
+        inside = (*around, part)
+        expanded: Mapping[str, Any] = self._expanded(target, inside, "schema")
         return expanded
 
     def _target(self, reference: str) -> Mapping[str, Any]:
@@ -188,14 +237,66 @@ class _Expansion:
 
     def _count(self, part: Any) -> None:
         texts = part if isinstance(part, Mapping) else [part]
-        for text in texts:
-            long = len(text) // CHARACTERS_A_PART if isinstance(text, str) else 0
-            self._size += long
-        self._size += 1
+        self._grow(1 + sum(map(parts_of_text, texts)))
+
+    def _count_patterns(self, part: Mapping[str, Any]) -> None:
+        named = part.get("patternProperties")
+        names = named if isinstance(named, Mapping) else ()
+        texts = {one for one in (part.get("pattern"), *names) if isinstance(one, str)}
+        self._grow(PARTS_A_PATTERN * len(texts - self._patterns))
+        self._patterns |= texts
+
+    def _grow(self, parts: int) -> None:
+        self._size += parts
         if self._size > MOST_PARTS:
             raise ValueError(
                 f"with its references it has more than {MOST_PARTS:,} parts"
             )
+
+
+def parts_of_text(value: Any) -> int:
+    """As how many further parts a long text counts."""
+    return len(value) // CHARACTERS_A_PART if isinstance(value, str) else 0
+
+
+def _text(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the name {name!r} is no text")
+    return name
+
+
+def _check_types(part: Mapping[str, Any]) -> None:
+    """Refuse a long list, in which jsonschema compares each type with each."""
+    types = part.get("type")
+    if isinstance(types, list) and len(types) > MOST_TYPES:
+        raise ValueError(f"there are {MOST_TYPES} types, not {len(types):,}")
+
+
+def _of_today(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema with the two keywords that replaced `dependencies` of older drafts."""
+    older = part.get("dependencies")
+    if not isinstance(older, Mapping):
+        return part
+    rest = {name: value for name, value in part.items() if name != "dependencies"}
+    names = {name: one for name, one in older.items() if isinstance(one, list)}
+    schemas = {name: one for name, one in older.items() if name not in names}
+    return _joined({"dependentRequired": names, "dependentSchemas": schemas}, rest)
+
+
+def _joined(target: Mapping[str, Any], beside: Mapping[str, Any]) -> Mapping[str, Any]:
+    """One schema of what a reference leads to and of what stands beside it.
+
+    Where a keyword would replace another condition, both hold, by `allOf`.
+    """
+    clashing = [
+        name
+        for name in target.keys() & beside.keys() - set(_NOTES)
+        if target[name] != beside[name]
+    ]
+    if not clashing:
+        return {**target, **beside}
+    notes = {name: target[name] for name in _NOTES if name in target}
+    return {**notes, **beside, "allOf": [*beside.get("allOf", ()), target]}
 
 
 def _is_for_validators(name: str, value: Any) -> bool:

@@ -35,6 +35,24 @@ def test_other_formats_are_checked() -> None:
     assert problem("2026-02-28T10:00", {"format": "date-time"}) is None
 
 
+@pytest.mark.parametrize(
+    ("form", "value", "fits"),
+    [
+        ("date-time", "2026-01-01", False),
+        ("date-time", "2026-01-01T10:00:00Z", True),
+        ("date-time", "2026-01-01 10:00", True),
+        ("time", "10:00:00Z", True),
+        ("time", "10:00:00.5+02:00", True),
+        ("time", "10:00", True),
+        ("time", "25:00:00", False),
+        ("time", "2026", False),
+        ("time", "at ten", False),
+    ],
+)
+def test_times_are_such(form: str, value: str, fits: bool) -> None:
+    assert (problem(value, {"format": form}) is None) is fits
+
+
 @pytest.mark.parametrize("step", [INFINITE, -INFINITE, NONE, 0])
 def test_steps_that_are_none_are_not_checked(step: float) -> None:
     assert problem(7, {"multipleOf": step}) is None

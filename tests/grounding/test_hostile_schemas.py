@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.tools import StructuredTool
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.schema_check import MOST_CHECKS, errors, problem
@@ -90,7 +91,9 @@ def test_a_dialect_named_inside_changes_no_check(dialect: str) -> None:
     assert problem("anything", spec.schema["properties"]["x"]) is None
 
 
-@pytest.mark.parametrize("pattern", [r"(?=a)b", r"(a)\1", r"a{2000}", "(", r"\ud800"])
+@pytest.mark.parametrize(
+    "pattern", [r"(?=a)b", r"(a)\1", r"a{2000}", "(", r"\ud800", r"^[\pL\pN]{1,255}$"]
+)
 def test_a_pattern_that_cannot_be_run_counts_as_none(pattern: str) -> None:
     spec = tool_spec(tool_with({"type": "string", "pattern": pattern}))
     assert problem("anything", spec.schema["properties"]["x"]) is None
@@ -162,7 +165,7 @@ def test_an_argument_may_be_named_like_a_keyword(name: str) -> None:
     assert problem({name: 1, "x": 1, "y": "anything"}, spec.schema) is None
 
 
-@pytest.mark.parametrize("keyword", ["$defs", "definitions", "default", "x-extra"])
+@pytest.mark.parametrize("keyword", ["$defs", "definitions", "not", "x-extra"])
 @pytest.mark.parametrize("reference", ["http://127.0.0.1:9/x", "#/nothing", "x", "#x"])
 def test_a_reference_that_leads_nowhere_is_reported_wherever_it_is(
     keyword: str, reference: str, fetched: list[Any]
@@ -209,3 +212,76 @@ def test_a_value_too_large_for_its_schema_is_said_to_be() -> None:
     assert [error.message for error in found] == [
         "it is too large to be checked against its schema"
     ]
+
+
+def doubling() -> dict[str, Any]:
+    levels = {
+        f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(18)
+    }
+    tool = tool_with({"$ref": "#/$defs/d0"})
+    tool["$defs"] = {**levels, "d18": {"type": "string"}}
+    return tool
+
+
+def long_references() -> dict[str, Any]:
+    tool = tool_with({"anyOf": [{"$ref": "#/$defs/m"}] * 2_000})
+    target = {"$ref": "#/$defs/" + "%41" * 100_000}
+    tool["$defs"] = {"A" * 100_000: {"type": "string"}, "m": target}
+    return tool
+
+
+def patterns() -> list[str]:
+    return [rf"^\pL{{1,100}}x{n}$" for n in range(300)]
+
+
+def act() -> None: ...
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        doubling(),
+        long_references(),
+        tool_with({"anyOf": [{"pattern": one} for one in patterns()]}),
+        tool_with({"patternProperties": dict.fromkeys(patterns(), True)}),
+        tool_with({"type": [{"a": n} for n in range(2_400)]}),
+        tool_with({"dependencies": {"a": [{"a": n} for n in range(2_400)]}}),
+    ],
+    ids=["doubling", "references", "patterns", "named by patterns", "types", "needed"],
+)
+@pytest.mark.parametrize("as_tool", [False, True])
+def test_a_schema_that_takes_long_is_refused_soon(schema: Any, as_tool: bool) -> None:
+    tool = StructuredTool(name="act", description="d", func=act, args_schema=schema)
+    start = time.process_time()
+    with pytest.raises(InvalidInputError, match="not valid"):
+        tool_spec(tool if as_tool else schema)
+    assert time.process_time() - start < 2
+
+
+def test_a_pattern_that_is_used_often_counts_once() -> None:
+    fields = {f"f{n}": {"type": "string", "pattern": "^[a-z]+$"} for n in range(300)}
+    spec = tool_spec({"title": "act", "type": "object", "properties": fields})
+    assert problem({"f1": "A"}, spec.schema) is not None
+
+
+@pytest.mark.parametrize("is_value", [True, False])
+def test_long_texts_count_as_several_parts(is_value: bool) -> None:
+    long = "é" * 200_000
+    value: Any = long if is_value else [1] * 4_000
+    schema = (
+        {"anyOf": [{"type": "integer"}] * 4_900}
+        if is_value
+        else {"items": {"const": long}}
+    )
+    start = time.process_time()
+    assert "too large" in str(problem(value, schema))
+    assert time.process_time() - start < 1
+    assert problem("é" * 50_000, {"type": "string", "minLength": 1}) is None
+
+
+@pytest.mark.parametrize("name", [("a",), 1, None, True])
+@pytest.mark.parametrize("keyword", ["properties", "default"])
+def test_names_are_texts(name: Any, keyword: str) -> None:
+    tool = tool_with({"type": "object", keyword: {name: {"type": "string"}}})
+    with pytest.raises(InvalidInputError, match=r"not valid: .* no text"):
+        tool_spec(tool)

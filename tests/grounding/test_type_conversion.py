@@ -64,6 +64,8 @@ def test_amounts_are_multiples_by_their_digits() -> None:
     ("schema", "given", "value"),
     [
         ({"type": "string"}, 90210, "90210"),
+        ({"type": "string"}, 0, "0"),
+        ({"type": "string"}, 1.0, "1.0"),
         ({"type": "string"}, True, True),
         ({"type": "integer"}, "3", 3),
         ({"type": "integer"}, 3.0, 3),
