@@ -6,6 +6,9 @@ tells within seconds whether it can be reached.
 """
 
 import os
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from langmem_graph.threads import start_thread
 TIMEOUT_SECONDS = 10
 # for the first contact with the hub, the look-up of its name included
 CONTACT_SECONDS = 4
+# a download in which nothing arrives for so long is waited for no longer
+STALL_SECONDS = 30
 CACHE_VARIABLE = "LANGMEM_GRAPH_CACHE"
 
 
@@ -58,10 +63,17 @@ def reach_hub() -> str:
 def fetch_file(repository: str, revision: str, name: str, folder: Path) -> None:
     """Download a file into a folder; the hub's client moves it into place once it is
     complete.
+
+    The client tries again for minutes where the hub stops answering; a download that
+    stands still is left to its thread.
+
+    Raises:
+        Exception: what the hub's client raises, or `TimeoutError`.
     """
     from huggingface_hub import constants, hf_hub_download
 
-    hf_hub_download(
+    download = partial(
+        hf_hub_download,
         repository,
         name,
         revision=revision,
@@ -69,6 +81,30 @@ def fetch_file(repository: str, revision: str, name: str, folder: Path) -> None:
         endpoint=constants.ENDPOINT,
         etag_timeout=TIMEOUT_SECONDS,
     )
+    _wait_while_growing(start_thread(download), folder)
+
+
+def _wait_while_growing(download: Future[Any], folder: Path) -> None:
+    before = _size(folder)
+    while True:
+        try:
+            download.result(STALL_SECONDS)
+        except TimeoutError:  # of this wait, or of the download
+            now = _size(folder)
+            if download.done() or now == before:
+                raise
+            before = now
+        else:
+            return
+
+
+def _size(folder: Path) -> int:
+    """Bytes of all files, also of those that are not complete."""
+    total = 0
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # moved into place meanwhile
+            total += file.stat().st_size
+    return total
 
 
 def repository_files(repository: str, revision: str | None) -> tuple[str, list[str]]:

@@ -81,9 +81,11 @@ def padded(rows: Sequence[list[int]], pad: int) -> tuple[Tokens, Tokens]:
 def pooled(kind: Pooling, hidden: Floats, mask: Tokens) -> Floats:
     """One vector for each row of token vectors; what is masked does not count."""
     if kind == "cls":
-        return hidden[:, 0]
+        first: Floats = hidden[:, 0]
+        return first
     if kind == "last":
-        return hidden[np.arange(len(hidden)), mask.sum(axis=1) - 1]
+        last: Floats = hidden[np.arange(len(hidden)), mask.sum(axis=1) - 1]
+        return last
     if kind == "max":
         most: Floats = np.where(mask[:, :, None] > 0, hidden, -np.inf).max(axis=1)
         return most
