@@ -83,7 +83,9 @@ class EmbedderMismatchError(EmbeddingError):
 
 
 class ModelFileError(EmbeddingError):
-    """The default embedding model is not on this machine and could not be fetched."""
+    """An embedding model's files are not on this machine and could not be fetched, or
+    cannot be used.
+    """
 
 
 class ChatModelError(LangMemGraphError):

@@ -55,8 +55,9 @@ class Memory(Closing):
             `init_chat_model` takes (`openai:gpt-4o-mini`). None keeps and finds
             messages only.
         embeddings: None is MiniLM on this machine (English); or a LangChain
-            `Embeddings` object, or a name that `init_embeddings` takes. Always give the
-            same for one directory.
+            `Embeddings` object, or a name: `multilingual`, `onnx:owner/name` for a
+            sentence-transformers model that has ONNX files, or one that
+            `init_embeddings` takes. Always give the same for one directory.
         causal_scorer: `verifier` (the model judges), `none`, or one of
             `langmem_graph.causal`.
         settings: everything else, see `Settings`.

@@ -170,9 +170,8 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
     """The embedder for `Memory(embeddings=...)`.
 
     Args:
-        embeddings: None is MiniLM on this machine; `"hash"` is the test embedder;
-            another string is given to `langchain.embeddings.init_embeddings`; an object
-            is used as it is.
+        embeddings: None is MiniLM on this machine; a string is what
+            `embeddings_by_name` takes; an object is used as it is.
 
     Raises:
         InvalidInputError: it is none of these, or the named embedder cannot be created.
@@ -195,13 +194,22 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
 
 
 def embeddings_by_name(name: str) -> "Embeddings":
-    """The embedder that `init_embeddings` makes from this name, or, for `"hash"`, the
-    test one.
+    """The embedder of a name.
+
+    `"hash"` is the test embedder, `"multilingual"` and `"onnx:…"` are models on ONNX
+    Runtime; of others `langchain.embeddings.init_embeddings` makes one.
+
+    Raises:
+        InvalidInputError: there is none of this name.
     """
     if name == "hash":
         from langmem_graph.embeddings.hash_embeddings import HashEmbeddings
 
         return HashEmbeddings()
+    if name == "multilingual" or name.startswith("onnx:"):
+        from langmem_graph.embeddings.onnx_model import named_model
+
+        return named_model(name)
     from langchain.embeddings import init_embeddings
 
     try:
@@ -209,6 +217,6 @@ def embeddings_by_name(name: str) -> "Embeddings":
     except Exception as error:  # every provider raises errors of its own
         raise InvalidInputError(
             f"No embedder {name!r}: {type(error).__name__}: {error} Give "
-            "'provider:model', e.g. "
+            "'multilingual', 'onnx:owner/name', 'provider:model' such as "
             "'openai:text-embedding-3-small', or a LangChain Embeddings object."
         ) from error

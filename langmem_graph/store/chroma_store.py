@@ -95,7 +95,7 @@ class ChromaStore(Closing, BaseStore):
             `http://localhost:8000`, or a Chroma client, uses that server; then several
             processes may share the directory.
         embeddings: None is MiniLM on this machine (English). A LangChain `Embeddings`
-            object, or a name that `init_embeddings` takes, uses that one.
+            object, or a name that `Memory` takes, uses that one.
         index: LangGraph's index configuration: `fields` are the paths that are indexed
             (default `["$"]`, the whole value), `embed` may stand in for `embeddings`,
             `dims` is checked.

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_graph.embeddings import embedder as embedder_module
+from langmem_graph.embeddings import hub as hub_files
 from langmem_graph.embeddings import minilm
 from langmem_graph.embeddings.embedder import load_embedder
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
@@ -103,7 +104,7 @@ def test_files_in_the_cache_are_used_where_no_package_is(
     expected = MiniLMEmbeddings().embed_query("The beagle is teething.")
     for name in minilm.SHA256:
         (tmp_path / name).symlink_to((folder / name).resolve())
-    monkeypatch.setenv(minilm.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(hub_files.CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setattr(minilm, "_installed_package", lambda: None)
     assert MiniLMEmbeddings().embed_query("The beagle is teething.") == expected
 
@@ -129,7 +130,7 @@ def test_weights_that_are_not_the_published_ones_are_refused(
 def no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without the package and with an empty cache, which may ask the hub."""
     monkeypatch.setattr(hub, "HF_HUB_OFFLINE", False)
-    monkeypatch.setenv(minilm.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(hub_files.CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(minilm, "_installed_package", lambda: None)
 
 
@@ -147,7 +148,7 @@ def test_without_package_and_hub_the_error_names_the_command(
 def test_a_hub_that_never_answers_is_given_up_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(minilm, "CONTACT_SECONDS", 0.3)
+    monkeypatch.setattr(hub_files, "CONTACT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setattr(hub, "ENDPOINT", address)
