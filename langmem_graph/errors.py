@@ -3,10 +3,25 @@ way out.
 """
 
 import inspect
+import re
 from typing import TYPE_CHECKING, NoReturn, SupportsIndex
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+
+_CONNECTION = re.compile(
+    r"(?<!^[A-Za-z]):[^@]*@|(?:host|server|dbname|user|password|passwd|pwd)\s*=",
+    re.IGNORECASE,
+)
+"""What a connection string holds, and the name of no file should; `C:/me@home` is
+one."""
+_PASSWORD = re.compile(
+    r"//.*@|(?:password|passwd|passphrase|pass|pwd|key|token|secret)\s*=",
+    re.IGNORECASE | re.DOTALL,
+)
+_ENCODED_AGAIN = re.compile(r"%(?:25)+")
+"""A percent sign that was percent-encoded, however often."""
 
 
 class LangMemGraphError(Exception):
@@ -135,6 +150,22 @@ def for_log(error: BaseException) -> str:
     ):
         return f"{kind}: {error}"
     return f"{kind}, {for_log(error.__cause__)}"
+
+
+def decoded(text: str) -> str:
+    """A text without percent-encoding, however often it was encoded."""
+    return unquote(_ENCODED_AGAIN.sub("%", text))
+
+
+def may_hold_password(text: str) -> bool:
+    """Whether a text reads as a URL or a connection string, percent-encoded or not."""
+    plain = decoded(text)
+    return "://" in plain or _CONNECTION.search(plain) is not None
+
+
+def holds_password(text: str) -> bool:
+    """Whether a text reads as a URL with a user, or has a password named as such."""
+    return _PASSWORD.search(decoded(text)) is not None
 
 
 def explain(error: "ValidationError") -> str:

@@ -256,9 +256,10 @@ class Memory(Closing):
         """
         if self._closed:
             return
-        self._closed, until = True, monotonic() + self.settings.storage.closing_seconds
+        until = monotonic() + self.settings.storage.closing_seconds
         try:
             if self._pipelines is not None:
                 self._pipelines.close(until)
         finally:
             self._services.close(until)
+        self._closed = True  # at the end: after an interrupt the next call goes on

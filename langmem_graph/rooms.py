@@ -13,7 +13,6 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
 from functools import partial
 from time import monotonic
 from typing import Any, Literal
@@ -26,7 +25,7 @@ from langmem_graph.errors import (
     check_function,
 )
 from langmem_graph.ids_and_times import short_key
-from langmem_graph.threads import CALLERS_LOOP, result_of, start_thread
+from langmem_graph.threads import CALLERS_LOOP, Begun, result_of, start_thread
 
 _MARK = "\udcff"
 Action = Literal["read", "write"]
@@ -155,7 +154,7 @@ class RoomAccess(NotCopied):
         finally:
             self._free.release()
 
-    def _reason(self, answer: "Future[object]", until: float) -> str:
+    def _reason(self, answer: Begun[object], until: float) -> str:
         """Why the answer is no; empty where it is yes."""
         try:
             said = result_of(answer, max(0.0, until - monotonic()))

@@ -26,7 +26,13 @@ from langmem_graph.errors import (
     InvalidInputError,
     for_log,
 )
-from langmem_graph.threads import in_thread, result_of, start_thread, without_exits
+from langmem_graph.threads import (
+    Begun,
+    in_thread,
+    result_of,
+    start_thread,
+    without_exits,
+)
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -51,8 +57,11 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Start work on the loop and return its future.
+    def submit(
+        self, work: Coroutine[Any, Any, T], waited: Begun[T] | None = None
+    ) -> "Future[T]":
+        """Start work on the loop and return its future; the loop hands its result to
+        `waited`.
 
         The work runs in an empty context: with the caller's, a LangGraph run would
         stream, save and limit it as part of itself.
@@ -68,7 +77,11 @@ class LoopThread:
                 empty = contextvars.Context()
                 # only the span is handed over
                 empty.run(tracing.resume, tracing.current())
-                return empty.run(asyncio.run_coroutine_threadsafe, work, loop)
+                future = empty.run(asyncio.run_coroutine_threadsafe, work, loop)
+                if waited is not None:
+                    callback = waited.hand_over
+                    loop.call_soon_threadsafe(future.add_done_callback, callback)
+                return future
         except Exception as error:
             work.close()
             # the program or the memory is at its end
@@ -116,19 +129,19 @@ class LoopThread:
         """Run work on the loop and wait for its result; an interrupt cancels
         the work.
         """
-        future = Future[T]()  # so that an interrupt at any moment finds one
         try:
-            future = self.submit(work)
-            return result_of(future, seconds)
+            waited = Begun[T]()
+            self.submit(work, waited)
+            return result_of(waited, seconds)
         except CancelledError as error:
             raise ClosedMemoryError(
                 "The Memory was closed meanwhile; due work is done when it is "
                 "opened "
                 "again."
             ) from error
-        except BaseException as error:  # noqa: BLE001  # the work's, or an interrupt of the wait
+        except BaseException:  # the work's, or an interrupt of the wait
             self._end(work)
-            raise _told(future, error)  # noqa: B904  # mostly the same error
+            raise
 
     async def arun(self, work: Coroutine[Any, Any, T]) -> T:
         """Run work on the loop and wait for its result without blocking the caller's

@@ -15,6 +15,7 @@ from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar
 from functools import partial, wraps
 from math import inf
+from queue import Empty, SimpleQueue
 from threading import Event, current_thread, main_thread
 from time import monotonic
 from typing import ParamSpec, TypeVar
@@ -37,18 +38,43 @@ _INTERRUPTED = ContextVar("interrupted", default=Event())  # noqa: B039  # which
 _SLOTS = WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Semaphore]()
 
 
+class Begun(Future[T]):
+    """The result of other threads' work, which `result_of` waits for.
+
+    An interrupt of whoever asks a future may leave its lock taken: then whoever sets
+    its result would wait for ever, be it the loop of all work. So the one that waits is
+    handed a copy that no other thread has.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copies = SimpleQueue["Future[T]"]()
+        self.add_done_callback(self.hand_over)
+
+    def hand_over(self, done: "Future[T]") -> None:
+        """Hand the result of a future that is done to whoever waits for this one."""
+        copy = Future[T]()
+        if done.cancelled():
+            copy.cancel()
+        elif error := done.exception():
+            copy.set_exception(without_exits(error))
+        else:
+            copy.set_result(done.result())
+        self.copies.put(copy)
+
+
 def start_thread(
     work: Callable[[], T],
     *,
     daemon: bool = True,
     loop: asyncio.AbstractEventLoop | None = None,
-) -> "Future[T]":
+) -> Begun[T]:
     """Run blocking work in a thread of its own, which may be abandoned; see
     `without_exits`.
 
     `loop` is the one whose task awaits it.
     """
-    future, context = Future[T](), contextvars.copy_context()
+    future, context = Begun[T](), contextvars.copy_context()
     context.run(CALLERS_LOOP.set, loop)
 
     def run() -> None:
@@ -69,7 +95,7 @@ def start_thread(
     return future
 
 
-def result_of(future: "Future[T]", seconds: float | None = None) -> T:
+def result_of(begun: Begun[T], seconds: float | None = None) -> T:
     """The result of other threads' work, waited for so long; None is without a limit.
 
     The main thread wakes now and then: a signal that the system hands to another thread
@@ -78,15 +104,14 @@ def result_of(future: "Future[T]", seconds: float | None = None) -> T:
     """
     until = inf if seconds is None else monotonic() + seconds
     while True:
+        left = max(0.0, until - monotonic())
         try:
-            # Not `wait([future])`: an interrupt within it may leave the future's lock
-            # taken.
-            return future.result(max(0.0, min(WAKE_SECONDS, until - monotonic())))
-        except TimeoutError:  # of this wait, or of the work
-            if future.done():
-                return future.result(0)
-            if monotonic() >= until:
-                raise
+            done = begun.copies.get(timeout=min(WAKE_SECONDS, left))
+        except Empty:
+            if not left:
+                raise TimeoutError from None
+        else:
+            return done.result()
 
 
 def without_exits(error: BaseException) -> Exception:

@@ -82,7 +82,7 @@ def common(
 @app.command()
 def demo(
     directory: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--memory", "--dir", "-m", help="Keep the demo's memory here."),
     ] = None,
     embeddings: EmbeddingsOption = None,

@@ -26,6 +26,8 @@ from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.reports import AddReport, FlushForecast, FlushProgress, FlushReport
 
 MAX_REASONS = 20
+COUNTED = ("stored", "already_known", "renamed", "rejected", "not_yet_embedded")
+"""What is counted of the reports of an import."""
 ASK_ABOVE = 20
 """More model calls than this are not made without a yes."""
 ANSWER_TOKENS = 4_096
@@ -63,7 +65,7 @@ def import_file(user: UserMemory, file: Path, *, quiet: bool = False) -> dict[st
     if not file.is_file():
         raise InvalidInputError(f"There is no file {file}.")
     conversations = [talk for talk in read_conversations(file) if talk.messages]
-    totals: Counter[str] = Counter(sessions=len(conversations))
+    totals = Counter({**dict.fromkeys(COUNTED, 0), "sessions": len(conversations)})
     reasons: list[str] = []
     total = sum(len(talk.messages) for talk in conversations)
     with embedding_bar(user, "importing", total, quiet) as advance_to:
@@ -96,7 +98,7 @@ def _import_records(user: UserMemory, file: Path, totals: Counter[str]) -> list[
 
 
 def _count(totals: Counter[str], report: AddReport) -> None:
-    for name in ("stored", "already_known", "renamed", "rejected", "not_yet_embedded"):
+    for name in COUNTED:
         totals[name] += len(getattr(report, name))
 
 
@@ -252,7 +254,7 @@ def conversation_file() -> Path:
     return next(place for place in _PLACES if place.exists())
 
 
-def run_demo(directory: Path | None, embeddings: str | None) -> None:
+def run_demo(directory: str | None, embeddings: str | None) -> None:
     """Import, search, and print the context that a model would be given."""
     with (
         tempfile.TemporaryDirectory(prefix="langmem-graph-demo-") as scratch,

@@ -3,6 +3,7 @@ open.
 """
 
 import json
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,10 +14,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from langmem_graph.errors import InvalidInputError, MemoryLockedError, StorageError
+from langmem_graph.errors import (
+    InvalidInputError,
+    LangMemGraphError,
+    MemoryLockedError,
+    StorageError,
+    holds_password,
+    may_hold_password,
+)
 from langmem_graph.memory import Memory
 from langmem_graph.rooms import room_names, shared_key, shared_name
-from langmem_graph.storage.location import may_hold_password, read_location
+from langmem_graph.storage.location import read_location
 
 UserOption = Annotated[
     str, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
@@ -72,34 +80,55 @@ SharedOption = Annotated[
 DEFAULT_MEMORY = "memory"
 # `except` takes a tuple; typer has moved the class of these
 _USAGE_ERRORS: Any = typer.BadParameter.__bases__
+_NOT_SHOWN = (
+    "What is given reads as a URL or a connection string, for which there is no place "
+    "here; it is not shown, as it may hold a password. Name a database with --memory, "
+    "and see --help."
+)
 
 
 class Commands(TyperGroup):
     """The commands; no error about what was given to them quotes a password."""
 
-    def make_context(self, *given: Any, **options: Any) -> Any:
+    def make_context(
+        self, info_name: Any, args: list[str], *given: Any, **options: Any
+    ) -> Any:
         """Read what is given to all commands."""
+        words = [*args, os.environ.get("LANGMEM_GRAPH_USER", "")]
         with _quoting_no_password():
-            return super().make_context(*given, **options)
+            context = super().make_context(info_name, args, *given, **options)
+        context.meta[__name__] = words
+        return context
 
     def invoke(self, ctx: Any) -> Any:
         """Read what is given to one command, and run it."""
-        with _quoting_no_password():
+        with _quoting_no_password(ctx.meta[__name__]):
             return super().invoke(ctx)
 
 
 @contextmanager
-def _quoting_no_password() -> Iterator[None]:
+def _quoting_no_password(words: Sequence[str] = ()) -> Iterator[None]:
+    """Show no error that quotes a URL or a connection string: none about the use of a
+    command, and none about one of these words that holds a password.
+    """
     try:
         yield
     except _USAGE_ERRORS as error:
         if not may_hold_password(error.format_message()):
             raise
-        raise InvalidInputError(
-            "What is given reads as a URL or a connection string, for which there is "
-            "no place here; it is not shown, as it may hold a password. Name a "
-            "database with --memory, and see --help."
-        ) from None
+        raise InvalidInputError(_NOT_SHOWN) from None
+    except (LangMemGraphError, OSError) as error:
+        text = str(error)
+        given = [one for word in words for one in _values(word) if one in text]
+        if not any(map(holds_password, given)):
+            raise
+        raise InvalidInputError(_NOT_SHOWN) from None
+
+
+def _values(word: str) -> list[str]:
+    """What a word of the command line gives: `--user=x`, `-ux` or `x`."""
+    value = word.partition("=")[2] if word.startswith("--") else word[2:]
+    return [word, value] if word.startswith("-") else [word]
 
 
 def check_file(file: Path | None) -> Path | None:

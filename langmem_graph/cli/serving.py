@@ -77,7 +77,9 @@ def mcp(
     host: Annotated[
         str, typer.Option(help="With --http: where to listen.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="With --http: where to listen.")] = 8765,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="With --http: where to listen.")
+    ] = 8765,
     user_header: Annotated[
         str | None,
         typer.Option(

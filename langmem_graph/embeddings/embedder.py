@@ -12,7 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langmem_graph.embeddings.cosine_scale import PLAIN, CosineScale, measured_scale
-from langmem_graph.errors import EmbeddingError, InvalidInputError, ModelFileError
+from langmem_graph.errors import (
+    EmbeddingError,
+    InvalidInputError,
+    ModelFileError,
+    holds_password,
+)
 from langmem_graph.threads import start_thread
 
 if TYPE_CHECKING:
@@ -210,6 +215,11 @@ def embeddings_by_name(name: str) -> "Embeddings":
         from langmem_graph.embeddings.onnx_model import named_model
 
         return named_model(name)
+    if holds_password(name):  # it would be recorded with the vectors, too
+        raise InvalidInputError(
+            "embeddings must be a name such as 'openai:text-embedding-3-small'; this "
+            "one reads as a URL and is not shown, as it may hold a password."
+        )
     from langchain.embeddings import init_embeddings
 
     try:

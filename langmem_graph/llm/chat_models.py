@@ -3,10 +3,11 @@
 import os
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_graph.errors import ChatModelError
+from langmem_graph.errors import ChatModelError, decoded, holds_password
 from langmem_graph.llm.answer_schemas import GroundedAnswer
 
 DEFAULT_MODEL = "openai:gpt-4o-mini"
@@ -14,6 +15,8 @@ TIMEOUT_SECONDS = 120.0
 MAX_TOKENS = 1_024
 _CREDENTIALS = re.compile(r"//.*@", re.DOTALL)
 """What stands before the host of a URL."""
+_PLAIN_URL = re.compile(r"https?://[^@?#\s]*")
+NOT_SHOWN = "not shown, as it may hold a password"
 
 
 def load_chat_model(
@@ -53,9 +56,17 @@ def load_chat_model(
         made: BaseChatModel = init_chat_model(model or DEFAULT_MODEL, **options)
         return made
     except Exception as error:  # every provider raises errors of its own
-        at = f" at {_CREDENTIALS.sub('//', base_url)}" if base_url else ""
-        wanted = f"{model or ('any' if at else DEFAULT_MODEL)}{at}"
-        raise ChatModelError(f"No chat model ({wanted}): {error}") from error
+        named = NOT_SHOWN if model and holds_password(model) else model
+        shown = _shown(base_url) if base_url else None
+        at = f" at {shown}" if shown else ""
+        text = f"No chat model ({named or ('any' if at else DEFAULT_MODEL)}{at})"
+        if (named, shown) == (model, base_url or None):
+            raise ChatModelError(f"{text}: {error}") from error
+        # the error may quote what is not shown
+        raise ChatModelError(
+            f"{text}: {type(error).__name__}. A name is as openai:gpt-4o-mini, a "
+            "server's URL as http://localhost:11434/v1."
+        ) from None
 
 
 def as_chat_model(model: Any) -> BaseChatModel:
@@ -78,6 +89,16 @@ def as_chat_model(model: Any) -> BaseChatModel:
             "Give a chat model with tool calling or JSON answers."
         ) from error
     return made
+
+
+def _shown(base_url: str) -> str:
+    """A server's URL as errors may quote it: without its user."""
+    bare = _CREDENTIALS.sub("//", decoded(base_url))
+    try:
+        has_port = urlsplit(bare).port != 0
+    except ValueError:  # the rest of a password
+        has_port = False
+    return bare if has_port and _PLAIN_URL.fullmatch(bare) else NOT_SHOWN
 
 
 def _first_model(base_url: str, key: str) -> str:

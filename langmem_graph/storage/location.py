@@ -4,19 +4,15 @@ import os
 import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, decoded, may_hold_password
 from langmem_graph.ids_and_times import is_unicode
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/.*)", re.DOTALL)
 """At least two characters, so that `C:/memory` is a directory."""
-_CREDENTIALS = re.compile(
-    r":[^/\\:@]*@|(?:host|server|dbname|user|password|passwd|pwd)\s*=", re.IGNORECASE
-)
-"""What a connection string holds, and the name of no directory should."""
-_ENCODED_AGAIN = re.compile(r"%(?:25)+")
-"""A percent sign that was percent-encoded, however often."""
+_BEGINS_AS_PATH = re.compile(r"\.{0,2}[/\\]|~|[A-Za-z]:[/\\]")
+_IN_NO_NAME = re.compile(r"[@=:${}\x00-\x1f\x7f]")
+"""Signs of connection strings and of variables: a path with one has to begin as one."""
 _WAYS = "Give a directory, or a database as postgresql://USER@HOST/NAME"
 
 
@@ -42,10 +38,7 @@ def read_location(given: Any) -> Any:
     text = _text_of(given)
     named = _SCHEME.match(text)
     if named is None:
-        if "://" in _decoded(text):  # such as a URL in quotation marks
-            raise InvalidInputError(f"A URL must begin with its scheme. {_WAYS}.")
-        if may_hold_password(text):
-            raise InvalidInputError(f"This reads as a connection string. {_WAYS}.")
+        _check_path(text, isinstance(given, str))
         return _directory(text)
     scheme, rest = named.group(1).lower(), named.group(2)
     is_postgres = scheme.partition("+")[0] in ("postgresql", "postgres")
@@ -59,12 +52,6 @@ def read_location(given: Any) -> Any:
 def is_database(location: Any) -> bool:
     """Whether a location that was read is a database, not a directory."""
     return not isinstance(location, Path)
-
-
-def may_hold_password(text: str) -> bool:
-    """Whether a text reads as a URL or a connection string, percent-encoded or not."""
-    decoded = _decoded(text)
-    return "://" in decoded or _CREDENTIALS.search(decoded) is not None
 
 
 def _text_of(given: Any) -> str:
@@ -82,6 +69,20 @@ def _text_of(given: Any) -> str:
     return text
 
 
+def _check_path(text: str, is_text: bool) -> None:
+    """Refuse what reads as a database's place, and would become a directory."""
+    if "://" in decoded(text):  # such as a URL in quotation marks
+        raise InvalidInputError(f"A URL must begin with its scheme. {_WAYS}.")
+    if may_hold_password(text):
+        raise InvalidInputError(f"This reads as a connection string. {_WAYS}.")
+    is_bare = is_text and _BEGINS_AS_PATH.match(text) is None
+    if is_bare and _IN_NO_NAME.search(decoded(text)):
+        raise InvalidInputError(
+            f"This reads as a connection string or a variable. {_WAYS}; a directory "
+            "whose name has such signs (@ = : $ { }) begins with ./ or /."
+        )
+
+
 def _directory(text: str) -> Path:
     try:
         os.fsencode(text)
@@ -95,7 +96,3 @@ def _directory(text: str) -> Path:
             "The home directory that this path begins with is unknown. Give the "
             "directory's whole path."
         ) from error
-
-
-def _decoded(text: str) -> str:
-    return unquote(_ENCODED_AGAIN.sub("%", text))

@@ -90,6 +90,7 @@ class Services:
     _refused_before: deque[Any] = field(default_factory=lambda: deque(maxlen=1_000))
     _known_empty: deque[str] = field(default_factory=lambda: deque(maxlen=1_000))
     _closed: threading.Event = field(default_factory=threading.Event)
+    _closing: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
         self.directory.on_due = self._do_due_work
@@ -317,15 +318,17 @@ class Services:
 
     @uninterrupted
     def close(self, until: float = 0.0) -> None:
-        """Finish due work as far as there is time, then release the directory."""
-        self._closed.set()
-        try:
-            if not (self.read_only or self.directory.is_foreign()):
-                finish(
-                    partial(self._finish_due_work, self.directory.open_users()), until
-                )
-        finally:
-            self.directory.release(until)
+        """Finish due work as far as there is time, then release the directory, once."""
+        with self._closing:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+            try:
+                if not (self.read_only or self.directory.is_foreign()):
+                    users = self.directory.open_users()
+                    finish(partial(self._finish_due_work, users), until)
+            finally:
+                self.directory.release(until)
 
     def _do_due_work(self, user_id: str) -> None:
         """Do what a process left due that was killed."""

@@ -15,12 +15,12 @@ from concurrent import futures
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self, TypeVar, cast
-from urllib.parse import unquote
 from uuid import UUID
 
+import psycopg
 import sqlalchemy as sa
 from psycopg.conninfo import conninfo_to_dict
-from psycopg_pool import PoolTimeout
+from psycopg_pool import ConnectionPool, PoolTimeout
 from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.psycopg import (
@@ -33,7 +33,12 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from langmem_graph.errors import ClosedMemoryError, InvalidInputError, StorageError
+from langmem_graph.errors import (
+    ClosedMemoryError,
+    InvalidInputError,
+    StorageError,
+    decoded,
+)
 from langmem_graph.filters import Filter
 from langmem_graph.ids_and_times import folder_name
 from langmem_graph.settings import StorageSettings
@@ -174,29 +179,14 @@ registry.register("postgresql.langmem_graph", __name__, "RoomDialect")
 def connect(database: Any, settings: StorageSettings) -> Engine:
     """An engine for a URL, or for an application's own
     `psycopg_pool.ConnectionPool`.
+
+    Raises:
+        InvalidInputError: it is neither, or its parts are unclear. The error quotes
+            nothing that could hold a password.
     """
     if not isinstance(database, str):
-        engine = sa.create_engine(
-            "postgresql+langmem_graph://",
-            creator=partial(database.getconn, timeout=settings.busy_timeout_seconds),
-            poolclass=NullPool,
-            hide_parameters=True,
-        )
-        cast("RoomDialect", engine.dialect).own_pool = database
-        return engine
-    try:
-        location = read_location(database)
-        url = make_url(location if is_database(location) else "")
-        # The rest of a password with an "@" in it would count as host and name, which
-        # errors show.
-        is_unclear = "@" in unquote(f"{url.host}/{url.database}")
-    except (ArgumentError, ValueError):
-        is_unclear = True
-    if is_unclear:
-        raise InvalidInputError(
-            "The database's URL must be postgresql://USER@HOST/NAME, with user and "
-            "password percent-encoded."
-        )
+        return _engine_of_pool(database, settings)
+    url = _read_url(database)
     engine = sa.create_engine(
         url.set(drivername="postgresql+langmem_graph"),
         poolclass=QueuePool,
@@ -215,6 +205,71 @@ def connect(database: Any, settings: StorageSettings) -> Engine:
     return engine
 
 
+def _engine_of_pool(pool: Any, settings: StorageSettings) -> Engine:
+    if not isinstance(pool, ConnectionPool):
+        raise InvalidInputError(
+            "Give a psycopg_pool.ConnectionPool or a database's URL, not "
+            f"{type(pool).__name__}."
+        )
+    try:
+        told = _told_of_pool(pool)
+        is_unclear = _is_unclear(told.get("host"), told.get("dbname"))
+    except psycopg.ProgrammingError:  # its text quotes what was given
+        is_unclear = True
+    if is_unclear:
+        raise InvalidInputError(
+            "The pool's conninfo cannot be read: it must be as postgresql://USER@HOST/"
+            "NAME, with user and password percent-encoded, or as host=… dbname=…."
+        )
+    engine = sa.create_engine(
+        "postgresql+langmem_graph://",
+        creator=partial(pool.getconn, timeout=settings.busy_timeout_seconds),
+        poolclass=NullPool,
+        hide_parameters=True,
+    )
+    cast("RoomDialect", engine.dialect).own_pool = pool
+    return engine
+
+
+def _read_url(database: str) -> URL:
+    try:
+        location = read_location(database)
+        url = make_url(location if is_database(location) else "")
+        dialect = RoomDialect()  # type: ignore[no-untyped-call]
+        dialect.create_connect_args(url)  # type: ignore[no-untyped-call]  # reads the ports
+        for host in _hosts(url):
+            host.encode("idna")
+        # SQLAlchemy would load a plugin of this name
+        is_unclear = "plugin" in url.query or _is_unclear(url.host, url.database)
+    except (ArgumentError, ValueError):  # their texts quote what was given
+        is_unclear = True
+    if is_unclear:
+        raise InvalidInputError(
+            "The database's URL must be postgresql://USER@HOST/NAME, with user and "
+            "password percent-encoded."
+        )
+    return url
+
+
+def _hosts(url: URL) -> list[str]:
+    """The names of hosts that a URL has; not the folders of sockets."""
+    asked = url.query.get("host", ())
+    given = [url.host or "", *([asked] if isinstance(asked, str) else asked)]
+    names = ",".join(given).split(",")
+    return [name for name in names if not name.startswith("/")]
+
+
+def _is_unclear(*told: Any) -> bool:
+    """Whether a host or database, which errors show, may be the rest of a password."""
+    return any(sign in decoded(f"{told}") for sign in "@=")
+
+
+def _told_of_pool(pool: Any) -> Mapping[str, Any]:
+    given = getattr(pool, "conninfo", None)
+    # it may also be a function
+    return conninfo_to_dict(given) if isinstance(given, str) else {}
+
+
 def room_of(user_id: str) -> UUID:
     """The key of a user's room: half of the hash that also names a user's folder."""
     return UUID(folder_name(user_id)[:32])
@@ -230,9 +285,8 @@ def place_of(engine: Engine) -> str:
         "port": url.port,
         "dbname": url.database,
     }
-    given = getattr(getattr(engine.dialect, "own_pool", None), "conninfo", None)
-    if isinstance(given, str):  # a pool's may also be a function
-        told = conninfo_to_dict(given)
+    pool = getattr(engine.dialect, "own_pool", None)
+    told = _told_of_pool(pool) or told
     port = f":{told['port']}" if told.get("port") else ""
     return f"{told.get('host') or 'a pool'}{port}/{told.get('dbname') or ''}"
 

@@ -5,6 +5,8 @@ frame holds open is not let go of by chance.
 """
 
 import _weakrefset
+import asyncio
+import concurrent.futures._base as futures_of_python
 import gc
 import os
 import random
@@ -14,16 +16,19 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from langmem_graph.memory import Memory, UserMemory
+from langmem_graph.runtime import LoopThread
 from langmem_graph.store.chroma_store import ChromaStore
-from langmem_graph.testing import HashEmbeddings
+from langmem_graph.testing import HashEmbeddings, ScriptedChatModel
+from langmem_graph.threads import uninterrupted
 from tests.conftest import said
 from tests.support.settings import nested
 
@@ -33,6 +38,7 @@ SETTINGS = nested(storage__busy_timeout_seconds=2.0, storage__index_batch=8)
 # Between a lock and its release Python lets no signal in; what is raised while an object
 # is collected is not seen by its caller.
 NOT_INSIDE = {threading.__file__, weakref.__file__, _weakrefset.__file__}
+TAKING, FUTURES = threading.Condition.__enter__.__code__, futures_of_python.__file__
 
 
 @contextmanager
@@ -143,6 +149,81 @@ def test_a_store_that_was_interrupted_anywhere_leaves_nothing_open(
             store.put(("a",), "key", {"text": f"after {place}"})
             assert store.search(("a",), query="after")
     assert len(kept) >= 8
+
+
+def test_a_close_that_was_interrupted_anywhere_is_completed_by_the_next(
+    tmp_path: Path,
+) -> None:
+    def opened(place: object) -> Memory:
+        model = ScriptedChatModel(answers={"Extraction": {"memories": []}})
+        path = tmp_path / f"{place}"
+        memory = Memory(path, embeddings="hash", model=model, settings=SETTINGS)
+        memory.user("a").add(said("I like tea."), session_id="s")
+        return memory
+
+    first, kept = opened("first"), list[BaseException]()
+    for place in places(first.close, 60):
+        memory = opened(place)
+        try:
+            with interrupted_at(place):
+                memory.close()
+        except KeyboardInterrupt as problem:
+            kept.append(problem)
+        memory.close()
+        with FileLock(tmp_path / f"{place}" / "lock", timeout=0):
+            pass
+    assert len(kept) >= 20
+
+
+@contextmanager
+def interrupted_holding(place: int) -> Iterator[None]:
+    """Raise KeyboardInterrupt where this thread has just taken a future's lock, for the
+    so-manyth time.
+
+    Python does so too: it looks for signals after every call, also where the method
+    that took the lock has not come back yet.
+    """
+    taken, before = [0], sys.gettrace()
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        by = frame.f_back.f_code.co_filename if frame.f_back else ""
+        if frame.f_code is TAKING and event == "return" and by == FUTURES:
+            taken[0] += 1
+            if taken[0] == place:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("place", [1, 2, 3])
+def test_an_interrupted_wait_leaves_no_lock_taken(place: int) -> None:
+    ended, loop = list[str](), LoopThread("test")
+
+    async def work(name: str) -> None:
+        await asyncio.sleep(0.3)
+        ended.append(name)
+
+    @uninterrupted
+    def in_another_thread() -> None:
+        time.sleep(0.3)
+        ended.append("thread")
+
+    before = set(threading.enumerate())
+    for wait in (lambda: loop.run(work("loop")), in_another_thread):
+        with suppress(KeyboardInterrupt), interrupted_holding(place):
+            wait()
+    loop.run(work("next"), 5)
+    assert "next" in ended
+    for one in set(threading.enumerate()) - before:
+        if not one.daemon:
+            one.join(5)
+            assert not one.is_alive()
+    loop.close(5)
 
 
 @pytest.mark.stress

@@ -2,9 +2,11 @@
 
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from typer.testing import CliRunner
 
 from langmem_graph import ChromaStore, Memory
@@ -51,6 +53,24 @@ REFUSED = [
     f"app%3A{SECRET}%40host/db",
     f"postgresql://app:\ud800{SECRET}@host/db",
     f"postgresql://app:\0{SECRET}@host/db",
+    f"app:s3/{SECRET}@host/db",
+    f"postgresql:app:s3/{SECRET}@host/db",
+    f"postgresql:\\/\\/app:s3/{SECRET}@host",
+    f"//app:s3/{SECRET}@host/db",
+    Path(f"app:s3/{SECRET}@host/db"),
+    "service=prod",
+    "hostaddr=127.0.0.1 port=5432",
+    f"username=app pass={SECRET}",
+    "uid=app",
+    "passfile=/x",
+    f"host:5432:db:user:{SECRET}",
+    "localhost:5432/db",
+    "postgresql//app@host/db",
+    "postgresql: //app@host/db",
+    "user@host/db",
+    "user%40host/db",
+    "${POSTGRES_URI}",
+    "memory\x1b[0m",
     Named(3),
     Named(SECRET.encode()),
     "a\0b",
@@ -65,6 +85,20 @@ UNCLEAR = [
     f"postgresql://app%3A{SECRET}%40127.0.0.1:1/db",
     f"postgresql://app:{SECRET}@[::1/db",
     f"postgresql://app:{SECRET}@127.0.0.1:port/db",
+    f"postgresql://127.0.0.1:1/db;password={SECRET}",
+    f"postgresql://127.0.0.1:1/db&password={SECRET}",
+    f"postgresql://127.0.0.1:1/db password={SECRET}",
+    f"postgresql://host=127.0.0.1 port=1 password={SECRET} dbname=x",
+    f"postgresql://127.0.0.1:1/db?port={SECRET}",
+    f"postgresql://127.0.0.1:1/db?plugin={SECRET}",
+    f"postgresql://{SECRET}..b/db",
+    f"postgresql://{'a' * 64}/db",
+    f"postgresql:///db?host=a,{SECRET}..b",
+]
+POOLS = [
+    f"postgresql://127.0.0.1:1/db;password={SECRET}",
+    f"app:{SECRET}@host",
+    f"passw={SECRET}",
 ]
 NO_SERVER = [
     f"ftp://u:{SECRET}@host",
@@ -104,9 +138,23 @@ def test_each_spelling_of_a_postgresql_url_is_a_database(url: str) -> None:
     assert read_location(url) == "postgresql://app:s3cret@host/db"
 
 
-@pytest.mark.parametrize("given", ["memory", "./a b/c", "C:/memory", "C:\\memory"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "memory",
+        "a b/c",
+        "./a b/c",
+        "./a=b",
+        "../me@home",
+        "/data/${x}/me@home",
+        "C:/memory",
+        "C:\\memory",
+        "C:/me@home",
+    ],
+)
 def test_a_path_is_a_directory(given: str) -> None:
     assert read_location(given) == Path(given)
+    assert read_location(Path(given)) == Path(given)
     assert read_location("~/memory") == Path.home() / "memory"
 
 
@@ -143,6 +191,23 @@ def test_what_is_left_of_a_password_is_no_host(url: str, tmp_path: Path) -> None
     with pytest.raises(InvalidInputError, match="percent-encoded") as error:
         Memory(url, embeddings=HashEmbeddings())
     assert SECRET not in str(error.value)
+
+
+@pytest.mark.parametrize("conninfo", POOLS)
+def test_what_is_left_of_a_password_in_a_pool_is_no_host(conninfo: str) -> None:
+    pool = ConnectionPool(conninfo, open=False)
+    with pytest.raises(InvalidInputError, match="pool") as error:
+        Memory(pool, embeddings=HashEmbeddings())
+    assert SECRET not in "".join(traceback.format_exception(error.value))
+
+
+@pytest.mark.parametrize("pool", [AsyncConnectionPool, SimpleNamespace])
+def test_what_is_no_pool_is_refused(pool: Any) -> None:
+    given = SimpleNamespace(getconn=print)
+    if pool is AsyncConnectionPool:
+        given = AsyncConnectionPool("postgresql://127.0.0.1:1/db", open=False)
+    with pytest.raises(InvalidInputError, match="ConnectionPool"):
+        Memory(given, embeddings=HashEmbeddings())
 
 
 @pytest.mark.parametrize("chroma", NO_SERVER)
@@ -189,6 +254,32 @@ GIVEN = [
     ["erase", "-u", "a", "-m", URL],
     ["doctor", "-u", "a", "--chroma", f"ftp://u:{SECRET}@host"],
     ["chat", "--base-url", f"http://u:{SECRET}@127.0.0.1:1"],
+    ["chat", "--base-url", f"u:{SECRET}@127.0.0.1:1"],
+    ["chat", "--base-url", f"http:/u:{SECRET}@127.0.0.1"],
+    ["chat", "--base-url", f"http://127.0.0.1:1/v1?key={SECRET}"],
+    ["chat", "--base-url", f"http://u:1:{SECRET}"],
+    ["chat", "--model", f"http://u:{SECRET}@h/v1"],
+    ["users", "-m", f"app:s3/{SECRET}@host/db"],
+    ["demo", "-m", "service=prod"],
+    ["demo", "-m", f"app:s3/{SECRET}@host/db"],
+    ["demo", "--embeddings", f"http://u:{SECRET}@h"],
+    ["demo", "--embeddings", f"openai:http://u:{SECRET}@h"],
+    ["import", "-u", "a", f"app:s3/{SECRET}@host/db"],
+    ["mcp", "--http", "--user-header", "X", "--port", "99999"],
+]
+# options of commands that find a memory, and what is wrong in them only there
+QUOTED = [
+    ["search", "tea", "-u"],
+    ["erase", "--yes", "-u"],
+    ["search", "tea", "-u", "a", "--by"],
+    ["search", "tea", "-u", "a", "--shared"],
+    ["usage", "--since"],
+    ["show", "-u", "a", "--as-of"],
+    ["show", "-u", "a", "--session"],
+    ["show", "-u", "a", "--record"],
+    ["show", "-u", "a", "--file"],
+    ["correct", "-u", "a", "I like tea."],
+    ["mcp", "--http", "-u", "a", "--host"],
 ]
 
 
@@ -202,6 +293,44 @@ def test_a_command_shows_no_url_that_it_cannot_use(
     assert SECRET not in result.output + str(result.exception)
     assert isinstance(result.exception, LangMemGraphError | SystemExit)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.enable_socket  # no server is asked
+@pytest.mark.parametrize("given", QUOTED, ids=" ".join)
+def test_a_command_shows_no_url_that_memory_does_not_know(
+    given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Memory("memory", embeddings="hash") as memory:
+        memory.user("a").add({"role": "user", "content": "I like tea."}, session_id="s")
+    given = [*given[:3], URL, *given[3:]] if given[0] == "correct" else [*given, URL]
+    result = CliRunner().invoke(app, given, env={"LANGMEM_GRAPH_EMBEDDINGS": "hash"})
+    assert result.exit_code != 0
+    assert SECRET not in result.output + str(result.exception)
+    assert isinstance(result.exception, LangMemGraphError | SystemExit)
+
+
+def test_a_file_without_conversations_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("f.jsonl").touch()
+    given = ["import", "f.jsonl", "-u", "a", "--embeddings", "hash"]
+    result = CliRunner().invoke(app, given)
+    assert result.exit_code == 0
+    assert "0 messages" in result.output
+
+
+@pytest.mark.parametrize("name", ["MODEL", "EMBEDDINGS"])
+def test_an_error_about_the_environment_shows_no_password(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LANGMEM_GRAPH_EMBEDDINGS", "hash")
+    monkeypatch.setenv(f"LANGMEM_GRAPH_{name}", f"openai:http://u:{SECRET}@h/v1")
+    with pytest.raises(LangMemGraphError) as error:
+        Memory.from_environment()
+    assert SECRET not in "".join(traceback.format_exception(error.value))
 
 
 def test_the_environment_names_a_database_in_any_spelling(

@@ -2,10 +2,10 @@
 
 import io
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from psycopg_pool import ConnectionPool
 from rich.console import Console
 
 from langmem_graph.cli import import_and_read, printing
@@ -45,7 +45,7 @@ def test_a_database_is_named_without_its_password() -> None:
     "postgresql://app:s3cret@db:6432/memory", "host=db port=6432 dbname=memory password=s3cret"
 ])  # fmt: skip
 def test_the_database_of_a_pool_is_named_too(given: str) -> None:
-    engine = connect(SimpleNamespace(conninfo=given, getconn=print), StorageSettings())
+    engine = connect(ConnectionPool(given, open=False), StorageSettings())
     assert place_of(engine) == "db:6432/memory"
 
 
