@@ -25,6 +25,7 @@ class Name(StrEnum):
     """The data sets; their loaders are in benchmarks/data."""
 
     BEAM = "beam"
+    CHATS = "chats"
     LOCOMO = "locomo"
     LONGMEMEVAL = "longmemeval"
     ACTMEMEVAL = "actmemeval"

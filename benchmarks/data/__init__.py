@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.data.beam import load_beam
+from benchmarks.data.chats import load_chats
 from benchmarks.data.files import checked
 from benchmarks.data.haystacks import load_actmemeval, load_longmemeval
 from benchmarks.data.items import DataSet
@@ -18,6 +19,7 @@ from benchmarks.data.vehiclemem import load_vehiclemem
 
 LOADERS: dict[str, Callable[[Path], DataSet]] = {
     "beam": checked(load_beam),
+    "chats": checked(load_chats),
     "locomo": checked(load_locomo),
     "longmemeval": checked(load_longmemeval),
     "actmemeval": checked(load_actmemeval),
