@@ -225,9 +225,10 @@ class MemoryDirectory(NotCopied):
             try:
                 if is_lost(file):
                     _log.warning(
-                        "%s is missing, though its index or log is there", file
+                        "%s is missing though its index or log is there, or is no file",
+                        file,
                     )
-                if not file.exists():
+                if not file.is_file():
                     continue
                 with closing(sqlite3.connect(address, uri=True)) as ledger:
                     rows = ledger.execute(_OWNER, ["room" if shared else "user_id"])

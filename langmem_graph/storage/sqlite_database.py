@@ -33,6 +33,7 @@ from langmem_graph.storage.number_lists import NUMBERS, one_of, one_of_given
 T = TypeVar("T")
 _HEADER_BYTES = 100
 """No SQLite file is shorter; SQLite takes one of 0 bytes, or of 1, for a new one."""
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 _AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
 _STATEMENTS: LRUCache[Any, Any] = LRUCache(1_000)
 """The compiled statements of all ledgers."""
@@ -87,13 +88,17 @@ class Database:
 
     def _prepare(self) -> None:
         if is_lost(self.file):
-            raise self._lost("is missing, though its index or its log is there")
+            raise self._lost(
+                "is missing though its index or log is there, or is no file"
+            )
         if not self._read_only:
             self._make_file()
         size = self.file.stat().st_size if self.file.exists() else _HEADER_BYTES
         if size < _HEADER_BYTES:
             raise self._lost(f"has {size} bytes")
         if self._read_only:
+            with closing(self._connect()) as connection:
+                self._check_ours(connection)
             version = self.read(
                 lambda c: tables_and_migrations.refuse_newer(c, self._migrations)
             )
@@ -107,6 +112,7 @@ class Database:
                 )
             return
         with closing(self._connect()) as connection:
+            self._check_ours(connection)
             connection.execute("PRAGMA journal_mode = WAL")
         with self.write_transaction() as connection:
             if (
@@ -115,6 +121,14 @@ class Database:
             ):
                 _make_tables(connection, tuple(self._migrations))
             tables_and_migrations.migrate(connection, self._migrations)
+
+    def _check_ours(self, connection: sqlite3.Connection) -> None:
+        """Raise for a file that has tables, and not those of any version of a
+        ledger.
+        """
+        tables = {name for (name,) in connection.execute(_TABLES)}
+        if tables and tables_and_migrations.meta.name not in tables:
+            raise self._lost("is another program's")
 
     def _make_file(self) -> None:
         """Make a new file at once with its first page.
@@ -300,15 +314,17 @@ def explained_files(place: Path) -> Iterator[None]:
 
 
 def is_lost(file: Path) -> bool:
-    """Whether a ledger is missing though something is there that only follows one.
+    """Whether a ledger is missing though something is there that only follows one, or
+    no file is in its place.
 
     A ledger is made before its index and its write-ahead log, which SQLite would take
     for a new ledger's.
     """
     if file.exists():
-        return False
+        return not file.is_file()
     log = file.with_name(f"{file.name}-wal")
-    return any(file.parent.glob("chroma-*/*")) or (
+    indexes = file.parent.glob("chroma-*")
+    return any(not index.is_dir() or any(index.iterdir()) for index in indexes) or (
         log.exists() and log.stat().st_size > 0
     )
 

@@ -4,7 +4,9 @@ import errno
 import multiprocessing
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +57,34 @@ def deleted(path: Path) -> Path:
     return ledger
 
 
+def piped(path: Path) -> Path:
+    ledger = deleted(path)
+    os.mkfifo(ledger)
+    return ledger
+
+
+def replaced(path: Path) -> Path:
+    ledger = deleted(path)
+    with closing(sqlite3.connect(ledger)) as other:
+        other.execute("CREATE TABLE accounts (name)")
+        other.commit()
+    return ledger
+
+
+def with_a_file_as_index(path: Path) -> Path:
+    ledger = deleted(path)
+    for index in ledger.parent.glob("chroma-*"):
+        shutil.rmtree(index)
+        index.touch()
+    return ledger
+
+
 LOSSES = {
     **{f"{size} bytes": shortened(size) for size in (0, 1, 15, 16, 50, 99)},
     "is missing": deleted,
+    "is no file": piped,
+    "index or log": with_a_file_as_index,
+    "another program": replaced,
 }
 INDEXED = nested(storage__index_batch=1)
 """Chroma gets each vector at once."""
@@ -74,13 +101,13 @@ def test_what_is_lost_is_named_with_the_way_out(
     ledger = LOSSES[loss](tmp_path / "m")
     if read_only and use is USES[0]:
         pytest.skip("nothing is added to what is open for reading")
-    before = ledger.exists() and ledger.read_bytes()
+    before = ledger.is_file() and ledger.read_bytes()
     with (
         opened(tmp_path / "m", settings=INDEXED, read_only=read_only) as memory,
         pytest.raises(StorageError, match=f"{loss}.*Put a copy of it there, or erase"),
     ):
         use(memory.user("a"))
-    assert (ledger.exists() and ledger.read_bytes()) == before
+    assert (ledger.is_file() and ledger.read_bytes()) == before
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -106,16 +133,19 @@ def test_a_log_without_its_ledger_is_not_taken_for_a_new_ones(tmp_path: Path) ->
         memory.user("a").add(said("another"), session_id="s")
 
 
+@pytest.mark.parametrize("loss", [deleted, piped, replaced])
 def test_a_lost_ledger_is_named_in_the_log_and_keeps_no_others_back(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    loss: Callable[[Path], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with opened(tmp_path / "m", settings=INDEXED) as memory:
         memory.user("a").add(said("text"), session_id="s")
-    deleted(tmp_path / "m")
+    loss(tmp_path / "m")
     with opened(tmp_path / "m", settings=INDEXED) as memory:
         memory.user("b").add(said("text"), session_id="s")
         assert [one.user_id for one in memory.users()] == ["b"]
-    assert "ledger.db is missing" in caplog.text
+        assert memory.usage().calls == 0
+        assert memory.expire() == []
+    assert "ledger.db" in caplog.text
 
 
 def test_a_folder_that_a_killed_process_made_is_a_new_users(tmp_path: Path) -> None:
