@@ -28,8 +28,9 @@ MESSAGE_WEIGHTS = {
     "dense": 1.0,  # cosine of the best piece
     "words": 2.5,  # BM25, for what it tells apart; see `telling_words`
     "records": 0.25,  # score of the best record that cites it
+    "turn": 1.0,  # cosine of the reply to it, or of the message that it replies to
     "session": 1.3,  # mean of the session's three best cosines
-    # the mean of the three best among the session's other messages
+    # mean of the three best `telling_words` of the session's other messages
     "session_words": 0.25,
     "date": 1.0,  # how well the message's day fits a date named in the query
     "length": 0.1,  # log of the characters, up to 100: "Yes!" rarely is the answer
@@ -46,6 +47,8 @@ WHOLE_CHARS, QUESTION_CHARS = 100, 140
 """A message of so many characters is no mere "Yes!"; a longer question tells something
 besides.
 """
+TURN = 4
+"""Messages from the user's to the reply at most: calls of tools may lie between."""
 SESSION_WEIGHTS = {
     "dense": 1.0,  # mean of the session's three best cosines
     # mean of its eight best BM25 scores, as a share of the best session's
@@ -129,6 +132,7 @@ def _message_signals(found: Candidates) -> dict[str, Scores]:
         "dense": dense,
         "words": words**TELLING,
         "records": found.records,
+        "turn": _of_the_turn(found, dense),
         "session": (sums / counts)[session_of],
         "session_words": _best_of_others(words, session_of),
         "date": date_fit(found.query, [fact.at for fact in found.facts]),
@@ -162,6 +166,27 @@ def _best_of_others(values: Scores, session_of: NDArray[np.int64]) -> Scores:
     # or the fourth best, which is not needed
     own = np.maximum(values, (four - three)[session_of])
     return np.asarray((four[session_of] - own) / np.maximum(counts - 1, 1)[session_of])
+
+
+def _of_the_turn(found: Candidates, likeness: Scores) -> Scores:
+    """The likeness of the other message of the same turn, if it is a candidate; else 0.
+
+    What a user says briefly is often clear by the reply alone, and the other way round.
+    """
+    numbers = np.array([fact.n for fact in found.facts], dtype=np.int64)
+    of_user = np.array([fact.role == "user" for fact in found.facts], dtype=bool)
+    order = np.lexsort((numbers, found.sessions))
+    first, second = order[:-1], order[1:]
+    is_turn = (
+        (found.sessions[first] == found.sessions[second])
+        & (numbers[second] - numbers[first] <= TURN)
+        & of_user[first]
+        & ~of_user[second]
+    )
+    asked, reply = first[is_turn], second[is_turn]
+    others = np.zeros(len(numbers))
+    others[asked], others[reply] = likeness[reply], likeness[asked]
+    return others
 
 
 _ASKS_ASSISTANT = re.compile(

@@ -105,10 +105,9 @@ def test_signals_explain_the_score_and_are_left_out_otherwise(memory: Memory) ->
         "dense",
         "words",
         "session",
-        "session_words",
+        "turn",
         "assistant",
         "date",
-        "length",
         "question",
     } <= set(hit.signals)
     assert user.search_conversation("garden window")[0].signals is None
@@ -449,15 +448,21 @@ def test_of_the_messages_before_it_only_the_ends_find_a_message(memory: Memory) 
         assert ("y" in found) is is_found
 
 
-def test_the_words_of_the_session_count(memory: Memory) -> None:
+def test_a_short_message_is_found_by_its_reply(memory: Memory) -> None:
     user = memory.user("me")
-    texts = ("The ferry was late.", "Ferries often are.")
-    user.add([said(text) for text in texts], session_id="harbour")
-    user.add([said("My ferry sank.")], session_id="alone")
-    hits = user.search_conversation("Was it about the ferry?", explain=True)
-    signals = {hit.text: hit.signals or {} for hit in hits}
-    assert signals["Ferries often are."]["session_words"] > 0
-    assert signals["My ferry sank."]["session_words"] == 0
+    talk = [
+        ("user", "Yes, that one."),
+        ("assistant", "The ferry at nine, then."),
+        ("user", "Thank you."),
+    ]
+    user.add([{"role": role, "content": text} for role, text in talk], session_id="s")
+    user.add([said("No, the other one.")], session_id="t")
+    hits = user.search_conversation("Which ferry?", explain=True)
+    turn = {hit.text: (hit.signals or {})["turn"] for hit in hits}
+    dense = {hit.text: (hit.signals or {})["dense"] for hit in hits}
+    assert turn["Yes, that one."] == dense["The ferry at nine, then."] > 0
+    assert turn["The ferry at nine, then."] == dense["Yes, that one."]
+    assert turn["Thank you."] == turn["No, the other one."] == 0
 
 
 @pytest.mark.parametrize(
