@@ -181,6 +181,7 @@ def gather(
         spans,
         by_records,
         ranked,
+        sought.asked,
     )
 
 
