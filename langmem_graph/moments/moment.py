@@ -66,11 +66,6 @@ class Moment:
     is_utc: bool = False  # of a time of day
 
     @property
-    def is_relative(self) -> bool:
-        """Whether it depends on the day on which it was said, as yesterday does."""
-        return not self.dates and self.kind != "clock"
-
-    @property
     def has_year(self) -> bool:
         """Whether it names its year, or is reckoned from a known day."""
         return all(named.year for named in self.dates)

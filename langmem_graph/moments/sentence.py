@@ -7,6 +7,7 @@ from langmem_graph.moments.tokens import END, Token
 
 _OPENING = frozenset("([{\"'„“”«»‘’¿¡,;—–…*|!?<>=&")
 _NO_END = frozenset("/+_#@%€$£")
+_SENTENCE_ENDS = frozenset('.!?:¿¡"')
 _MONEY = frozenset("$€£¥₹%")
 
 
@@ -58,9 +59,8 @@ class Sentence:
 
     def starts_sentence(self, place: int) -> bool:
         """Whether a token is the first of a sentence."""
-        return self.sign(place - 1) in ("", ".", "!", "?", ":", "¿", "¡", '"') and (
-            self.at(place - 1) is END or self.at(place - 1).kind == "sign"
-        )
+        before = self.at(place - 1)
+        return before is END or before.text in _SENTENCE_ENDS
 
     def span(self, first: int, after: int) -> tuple[int, int]:
         """The characters from a token to the one before another."""
