@@ -15,13 +15,13 @@ from typing import Any
 from langmem_graph.grounding.tool_schema import PLAIN_NUMBER
 from langmem_graph.ids_and_times import days_that_exist, moved
 from langmem_graph.schedule.named_moments import (
+    dates_in,
     days_in,
     months_in,
     names_day,
     times_in,
     weekdays_of_next_week,
 )
-from langmem_graph.schedule.time_phrases import split_days
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.values.content_words import content
 from langmem_graph.values.countries import (
@@ -314,7 +314,7 @@ def _is_moment(
     if re.fullmatch(r"\d\d-\d\d", value) and re.search(r"(?<!Y-)\bMM-DD\b", about):
         value = f"--{value}"
     if re.fullmatch(r"--\d\d-\d\d", value):
-        dated = [days_in(words, on) for words, on in said if split_days(words)[0]]
+        dated = [days_in(words, on) for words, on in said if dates_in(words)]
         return any(f"--{one:%m-%d}" == value for days in dated for one in days)
     day, clock, offset = _read(value, about)
     if day is None and clock is None:

@@ -73,7 +73,11 @@ async def first_lookup(
     warnings: list[str] = [*services.refused]
 
     def look_up(rooms: list[Room]) -> list[Fact]:
-        found = _found(UserSearch.over(services, rooms, notes), state) if rooms else []
+        found = list[Fact]()
+        if rooms:
+            search = UserSearch.over(services, rooms, notes)
+            now = datetime.fromisoformat(state["now"])
+            found = _found(search.asked_at(now), state)
         room = own_room(rooms, run.user)
         if room is None or not asks_model(state):
             return found

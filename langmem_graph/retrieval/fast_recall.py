@@ -73,6 +73,7 @@ def search_conversation(
         if not rooms:
             return []
         search = UserSearch.over(services, rooms).by(ranking)
+        search = search.asked_at(datetime.now(UTC))
         hits = joined_search.search_best(search, query, k + NEAR_MISSES * explain, by)
     if not explain:
         return [hit.model_copy(update={"signals": None}) for hit in hits]
@@ -94,11 +95,12 @@ def search_records(
 ) -> list[RecordHit]:
     """The best records for a query, best first; what no longer holds is labelled."""
     check_query(query, k)
-    then = naive(to_utc(as_of)) if as_of is not None else None
+    asked = datetime.now(UTC) if as_of is None else to_utc(as_of)
+    then = None if as_of is None else naive(asked)
     with services.within(parsed(where)).rooms(user_id) as rooms:
         if not rooms:
             return []
-        search = UserSearch.over(services, rooms)
+        search = UserSearch.over(services, rooms).asked_at(asked)
         return joined_search.search_records(search, query, k, then, explain=explain)
 
 
@@ -120,7 +122,7 @@ def fast_recall(
     found, ahead, empty = list[MessageHit](), _Ahead(), list[str]()
     with services.within(parsed(where)).rooms(user_id, notes.warnings, empty) as rooms:
         if rooms:
-            search = UserSearch.over(services, rooms, notes)
+            search = UserSearch.over(services, rooms, notes).asked_at(now)
             found = _not_in_view(search, query, k + NEAR_MISSES, seen)
             with notes.stage("schedule"):
                 ahead = _Ahead.read(search, user_id, query, now)

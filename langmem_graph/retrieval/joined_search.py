@@ -228,6 +228,7 @@ def _gathered(search: UserSearch, query: str, k: int, *, past: bool = False) -> 
         ),
         records=np.concatenate([np.zeros(0), *(part.records for part in apart)]),
         ranked_records=RankedRecords(np.zeros(0), {}, []),
+        asked=sought.asked,
     )
     return _Joined(
         numbered, joined, [n for n, part in enumerate(apart) for _ in part.facts]

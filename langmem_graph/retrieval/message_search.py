@@ -182,6 +182,7 @@ def gather(
         spans,
         by_records,
         ranked,
+        sought.asked,
     )
 
 

@@ -7,14 +7,15 @@ Messages have no recency signal: what matters may have been said long ago.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from langmem_graph.embeddings.cosine_scale import CosineScale
-from langmem_graph.schedule.time_phrases import day_fit, named_days
+from langmem_graph.ids_and_times import in_zone, to_utc
+from langmem_graph.moments.fitting import asked_days, best_fit
 from langmem_graph.settings import Settings
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.vector_rows import Centroids
@@ -101,6 +102,8 @@ class Candidates:
     # score of the best record that cites the message; 0 where none does
     records: Scores
     ranked_records: "RankedRecords"  # the records that were ranked for the query
+    # when it is asked, on the user's clock; None is not known
+    asked: datetime | None = None
 
     @property
     def likeness(self) -> Scores:
@@ -135,7 +138,7 @@ def _message_signals(found: Candidates) -> dict[str, Scores]:
         "turn": _of_the_turn(found, dense),
         "session": (sums / counts)[session_of],
         "session_words": _best_of_others(words, session_of),
-        "date": date_fit(found.query, [fact.at for fact in found.facts]),
+        "date": date_fit(found.query, [fact.at for fact in found.facts], found.asked),
         "length": np.log1p(np.minimum(chars, WHOLE_CHARS)),
         "question": questions * (chars < QUESTION_CHARS),
         "assistant": _said_by_assistant(found),
@@ -322,14 +325,23 @@ def as_scores(values: Iterable[float]) -> Scores:
     return np.fromiter(values, dtype=np.float64)
 
 
-def date_fit(query: str, times: Sequence[datetime]) -> Scores:
-    """How well each time fits the best of the dates in a query; zeros where it names
-    none.
+def date_fit(
+    query: str, times: Sequence[datetime], asked: datetime | None = None
+) -> Scores:
+    """How well each time fits the best of the days that a query names.
+
+    Args:
+        query: "What did I do on May 7?", "last Friday"; zeros where it names no day.
+        times: when the candidates were said.
+        asked: when the query is asked, on the user's clock; without it only dates
+            count, and no "yesterday".
     """
-    named = named_days(query)
+    named = asked_days(query, asked.date() if asked else None)
     if not named:
         return np.zeros(len(times))
-    return as_scores(day_fit(named, time.date()) for time in times)
+    zone = (asked.tzinfo if asked else None) or UTC
+    days = [in_zone(to_utc(time), zone).date() for time in times]
+    return as_scores(best_fit(named, day) for day in days)
 
 
 def best_places(values: Scores) -> list[int]:

@@ -118,7 +118,7 @@ def found_records(
         frozenset(past),
         dense=search.scale(vector).of(_cosines(connection, items, vector)),
         words=as_scores(words.get(n, 0.0) for n in items),
-        date=date_fit(sought.query, [facts[n].said_at for n in items]),
+        date=date_fit(sought.query, [facts[n].said_at for n in items], sought.asked),
     )
 
 

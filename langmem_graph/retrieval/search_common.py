@@ -20,9 +20,10 @@ from langmem_graph.errors import (
     InvalidInputError,
     for_log,
 )
-from langmem_graph.ids_and_times import to_utc
+from langmem_graph.ids_and_times import in_zone, to_utc
 from langmem_graph.results import RecallMode
 from langmem_graph.retrieval.ranking import Vector
+from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import MessageHit
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage import vector_rows
@@ -152,6 +153,8 @@ class Sought:
     past: int = 0  # of each list of records that no longer hold
     # records have to hold at this time, in naive UTC; None is now
     then: datetime | None = None
+    # when it is asked, on the user's clock; None is not known
+    asked: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,10 @@ class UserSearch:
     message_terms: TermCounts | None = None
     """How rare the query's words are in all of these rooms; None is in its own."""
     record_terms: TermCounts | None = None
+    asked: datetime | None = None
+    """When the query is asked, on the user's clock: the day from which yesterday is
+    reckoned. None for a text that nobody asks, such as a sentence of an example.
+    """
 
     @classmethod
     def of(
@@ -201,6 +208,14 @@ class UserSearch:
             [self] if self.others is None else [replace(self, others=()), *self.others]
         )
 
+    def asked_at(self, moment: datetime) -> "UserSearch":
+        """The same for a query that is asked at a time."""
+        asked = in_zone(moment, zone_of(self.settings.time_zone))
+        others = self.others
+        if others is not None:
+            others = tuple(one.asked_at(moment) for one in others)
+        return replace(self, asked=asked, others=others)
+
     def by(self, method: RankingMethod | None) -> "UserSearch":
         """The same with another ranking method; None is that of the settings."""
         if method is None:
@@ -228,7 +243,8 @@ class UserSearch:
         """
         dense = max(self.settings.ranking.dense_candidates, k)
         words = max(self.settings.ranking.word_candidates, k)
-        return Sought(query, vector, dense, words, dense if past else 0, then)
+        past_records = dense if past else 0
+        return Sought(query, vector, dense, words, past_records, then, self.asked)
 
     def vector(self, query: str) -> Vector | None:
         """The query's vector; None when the embedder fails or its size is wrong, which

@@ -1,6 +1,7 @@
 """Times, recurrence, and what may change on a schedule (RealMem).
 
-Texts name times for several purposes, and each has a reader of its own:
+Texts name times for several purposes. `moments.scan` reads them, and each purpose has
+its policy over what that finds:
 
 - `time_phrases`: the one time that a request proposes; nothing where it may be read in
   two ways.

@@ -10,22 +10,14 @@ from collections.abc import Iterator, Sequence
 from datetime import date, time, timedelta
 
 from langmem_graph.ids_and_times import days_that_exist, moved
-from langmem_graph.schedule.time_phrases import MONTHS, WEEKDAYS, split_days
-from langmem_graph.schedule.worded_days import worded_days
+from langmem_graph.moments.moment import Moment, NamedDay
+from langmem_graph.moments.scanner import scan
+from langmem_graph.schedule.time_phrases import MONTHS, WEEKDAYS
 
 _DAY = timedelta(days=1)
 _WEEKDAY = re.compile(rf"\b(?:(last|next) )?({'|'.join(WEEKDAYS)})\b")
-_RELATIVE = {
-    "day after tomorrow": 2,
-    "tomorrow": 1,
-    "today": 0,
-    "tonight": 0,
-    "yesterday": -1,
-}
-_RELATIVE_DAY = re.compile(rf"\b({'|'.join(_RELATIVE)})\b")
+_KINDS = ("day", "weekday", "recurrence", "span")
 _DAY_OF_MONTH = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)\b")
-_DOTTED = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\d)")
-_CJK_DAY = re.compile(r"(?:(\d{4})[年년]\s?)?(\d{1,2})[月월]\s?(\d{1,2})[日일]")
 _CLOCK = re.compile(
     r"(?<![\d.:,+-])(\d{1,2})(?:[:.h](\d\d))?(?::\d\d)?(?:\s?([ap])\.?m\b|\s?(uhr)\b|(?![\d.,:]))"
 )
@@ -51,10 +43,6 @@ _ONLY_DAYS = re.compile(  # days without a month: Saturday 14, the 26th, 23 to 2
 _PART = re.compile(
     rf"(?:(?P<weekday>{'|'.join(WEEKDAYS)}),? )?(?:the )?(?P<day>\d{{1,2}})"
 )
-_NTH = re.compile(
-    rf"\b(?:first|second|third|fourth|fifth|last) (?:{'|'.join(WEEKDAYS)}) (?:of|in) "
-    rf"(?:{'|'.join(MONTHS)})(?: \d{{4}})?\b"
-)
 _CAPITAL_MONTH = re.compile(rf"\b({'|'.join(MONTHS).title()})\b(?: (\d{{4}}))?")
 _CLOCK_WORDS = {"noon": time(12), "midday": time(12), "midnight": time(0)}
 
@@ -63,21 +51,15 @@ def days_in(words: str, said: date | None) -> set[date]:
     """The days that words name; with the day on which they were said, those without a
     year too.
     """
-    lower = " ".join(words.casefold().split())
-    parts = [(day.year, day.month, day.day) for day in split_days(lower)[0]]
-    parts += [(int(y), int(m), int(d)) for d, m, y in _DOTTED.findall(lower)]
-    parts += [
-        (int(y) if y else None, int(m), int(d)) for y, m, d in _CJK_DAY.findall(lower)
-    ]
-    days = {one for y, m, d in parts if m and d for one in _dated(y, m, d, said)}
-    if said is None:
-        return days
-    days |= {day for named in _NTH.findall(lower) for day in worded_days(named, said)}
-    ahead = {_RELATIVE[name] * _DAY for name in _RELATIVE_DAY.findall(lower)}
-    days |= moved([said], ahead)
-    for which, name in _WEEKDAY.findall(lower):
-        days |= _weekdays(which, WEEKDAYS.index(name), said)
-    if not days:
+    days = {
+        days.first
+        for moment in scan(words, said)
+        if moment.kind in _KINDS and _is_named(moment)
+        for days in moment.days
+        if moment.dates or moment.kind == "day" or (said and days.first >= said)
+    }
+    if not days and said is not None:
+        lower = " ".join(words.casefold().split())
         later = (said.year + said.month // 12, said.month % 12 + 1)
         months = ((said.year, said.month), later)
         numbers = map(int, _DAY_OF_MONTH.findall(lower))
@@ -87,6 +69,16 @@ def days_in(words: str, said: date | None) -> set[date]:
             for one in days_that_exist((*month, n) for month in months)
         }
     return days
+
+
+def _is_named(moment: Moment) -> bool:
+    """False for "the 14th", of which the month is sought by itself."""
+    return not moment.dates or moment.dates[0].month is not None
+
+
+def dates_in(words: str) -> list[NamedDay]:
+    """The dates, months and years that words name, as they are written."""
+    return [named for moment in scan(words, None) for named in moment.dates]
 
 
 def names_day(day: date, quotes: Sequence[tuple[str, date | None]]) -> bool:
@@ -104,11 +96,7 @@ def names_day(day: date, quotes: Sequence[tuple[str, date | None]]) -> bool:
                 dated = _dated(int(found["year"] or 0) or None, month, day.day, said)
                 if day in dated and _fits(found, day):
                     return True
-        if (
-            said is None
-            or split_days(words)[0]
-            or any(one.search(words) for one in _LISTED)
-        ):
+        if said is None or dates_in(words) or any(one.search(words) for one in _LISTED):
             continue
         near = moved([said], [n * _DAY for n in range(62)]) if not months else set()
         meant = {one for month in months for one in _dated(None, month, day.day, said)}
@@ -176,17 +164,6 @@ def _dated(year: int | None, month: int, day: int, said: date | None) -> set[dat
         *[one for one in every if one <= said][-1:],
         *[one for one in every if one >= said][:1],
     }
-
-
-def _weekdays(which: str, weekday: int, said: date) -> set[date]:
-    ahead = (weekday - said.weekday()) % 7
-    if which == "last":
-        steps = [ahead - 7]
-    elif which == "next":
-        steps = [ahead or 7, ahead + 7]
-    else:
-        steps = [ahead, ahead or 7]
-    return moved([said], [step * _DAY for step in steps])
 
 
 def times_in(words: str) -> set[time]:

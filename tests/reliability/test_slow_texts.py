@@ -16,6 +16,8 @@ import pytest
 from langmem_graph.extraction.verify_values import grade_of
 from langmem_graph.grounding import derivations, verify_values
 from langmem_graph.grounding.derivations import Quoted
+from langmem_graph.moments.fitting import asked_days
+from langmem_graph.moments.scanner import scan
 from langmem_graph.schedule import named_moments, time_phrases, worded_days
 from langmem_graph.schedule.model_written_times import written_event
 from langmem_graph.values import matching, numbers
@@ -31,6 +33,8 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
     **slow_texts.text_functions(),
     "amounts": lambda text: numbers.amounts(text, text),
     "clocks_in": lambda text: numbers.clocks_in(text, text),
+    "scan": lambda text: scan(text, NOW),
+    "asked_days": lambda text: asked_days(text, TODAY),
     "days_in": lambda text: named_moments.days_in(text, TODAY),
     "worded_days": lambda text: worded_days.worded_days(text, TODAY, [TODAY]),
     "spoken_time": lambda text: time_phrases.spoken_time(text, NOW),

@@ -32,12 +32,33 @@ SAID = date(2026, 2, 20)  # a Friday
         ("next weekend", "02-28 03-01"),
         ("every Thursday", "02-26 03-05"),
         ("the 31st of June", ""),
+        ("the 9th of August", "08-09"),
+        ("on 02/07", ""),  # 2 July, or 7 February
+        ("back on 2/7/2026", ""),
+        ("am 24.12. in Rom", "12-24"),
+        ("from 27/3 until 29/3, and on 2/4", "03-27 03-28 03-29 04-02"),
+        ("landed on 3 January 2026, back on 10 January", "01-03 01-10"),
+        ("the first Monday of every month", ""),
+        ("el lunes", "02-23"),
+        ("übermorgen", "02-22"),
         ("it costs 40 and 50, or 3.5 to 4.5 percent at 10:30", ""),
     ],
 )
 def test_words_are_read_on_the_day_they_were_said(text: str, days: str) -> None:
     found = worded_days(text, SAID, [date(2026, 3, 5)])
     assert found == {date.fromisoformat(f"2026-{day}") for day in days.split()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("valid until 3 March 2031", "valid until March 3rd, 2031", "3 Mar. 2031"),
+        *("valid until 03/03/2031", "valid until 3.3.2031", "gültig bis 3. März 2031"),
+        "a passport, valid until the 3rd of March, 2031",
+    ],
+)
+def test_a_date_of_another_year_is_no_day_of_this_one(text: str) -> None:
+    assert worded_days(text, SAID, [date(2026, 3, 3)]) == {date(2031, 3, 3)}
 
 
 def test_a_birthday_comes_again() -> None:

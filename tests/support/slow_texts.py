@@ -70,6 +70,7 @@ SHORT = (13, 19)
 TEXT_PACKAGES = (
     *(
         "values",
+        "moments",
         "schedule",
         "grounding",
         "reasoning",
