@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import episodes, forgetting
+from benchmarks.common import REPOSITORY
 from langmem_graph.embeddings.hash_embeddings import HashEmbeddings
 from langmem_graph.testing import ScriptedChatModel
 
@@ -195,3 +196,22 @@ def test_wrongly_hidden_and_ended_are_counted() -> None:
     assert "near misses: words removed | 1/1 (100%)" in table
     assert "attacks: records end | 1/1 (100%)" in table
     assert "Jo has a cat." in table
+
+
+def test_the_figures_in_the_documents_are_those_of_the_recorded_run() -> None:
+    told = episodes.read_episodes(REPOSITORY / "benchmarks/sets/episodes_second")
+    kept = REPOSITORY / "benchmarks" / "recorded" / "episodes_1"
+    table = episodes.report(told, kept)
+    written = (REPOSITORY / "docs" / "benchmarks.md").read_text()
+    rows = {
+        "cascade": "36 of 36 | 36 of 36 | 36 of 36",
+        "absence": "32 of 36 | 36 of 36 | 34 of 36",
+        "independent": "36 of 36 | 34 of 36 | 35 of 36",
+        "tracking": "11 of 12 | 8 of 12",
+        "aggregation": "12 of 12 | 8 of 12",
+    }
+    for kind, shares in rows.items():
+        printed = [line for line in table.splitlines() if line.startswith(f"| {kind} ")]
+        found = re.findall(r"\d+/\d+", " ".join(printed))
+        assert " | ".join(found).replace("/", " of ") == shares
+        assert f"{shares} |" in written
