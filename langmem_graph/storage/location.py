@@ -10,7 +10,7 @@ from langmem_graph.ids_and_times import is_unicode
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/.*)", re.DOTALL)
 """At least two characters, so that `C:/memory` is a directory."""
-_BEGINS_AS_PATH = re.compile(r"\.{0,2}[/\\]|~|[A-Za-z]:[/\\]")
+_BEGINS_AS_PATH = re.compile(r"\.{0,2}[/\\](?![/\\])|~|[A-Za-z]:[/\\]")
 _IN_NO_NAME = re.compile(r"[@=:${}\x00-\x1f\x7f]")
 """Signs of connection strings and of variables: a path with one has to begin as one."""
 _WAYS = "Give a directory, or a database as postgresql://USER@HOST/NAME"
@@ -73,10 +73,11 @@ def _check_path(text: str, is_text: bool) -> None:
     """Refuse what reads as a database's place, and would become a directory."""
     if "://" in decoded(text):  # such as a URL in quotation marks
         raise InvalidInputError(f"A URL must begin with its scheme. {_WAYS}.")
+    if _BEGINS_AS_PATH.match(text) is not None:  # such as /data/user=7
+        return
     if may_hold_password(text):
         raise InvalidInputError(f"This reads as a connection string. {_WAYS}.")
-    is_bare = is_text and _BEGINS_AS_PATH.match(text) is None
-    if is_bare and _IN_NO_NAME.search(decoded(text)):
+    if is_text and _IN_NO_NAME.search(decoded(text)):
         raise InvalidInputError(
             f"This reads as a connection string or a variable. {_WAYS}; a directory "
             "whose name has such signs (@ = : $ { }) begins with ./ or /."

@@ -150,6 +150,8 @@ def test_each_spelling_of_a_postgresql_url_is_a_database(url: str) -> None:
         "C:/memory",
         "C:\\memory",
         "C:/me@home",
+        "/data/user=7/m",
+        "./me@home",
     ],
 )
 def test_a_path_is_a_directory(given: str) -> None:
