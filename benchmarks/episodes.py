@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 from langchain_core.embeddings import Embeddings
 
 from benchmarks import common
+from benchmarks.data.episodes import episodes_of
+from benchmarks.data.files import read_json
 from benchmarks.reasoning import share
 from benchmarks.truth.cases import USER, Case, read_lines
 from benchmarks.truth.command import RULES, Models, models_of, record
@@ -78,7 +80,7 @@ def main(words: Sequence[str]) -> None:
         "--set",
         type=Path,
         default=SET,
-        help="a folder of episodes, or a file of MEME's",
+        help="a folder of episodes, or a file of MEME's or STALE's",
     )
     made.add_argument("--only", default="", help="ids of episodes, with commas")
     made.add_argument(
@@ -128,54 +130,11 @@ def read_episodes(folder: Path, only: str = "") -> list[Row]:
     """
     wanted = set(only.split(",")) if only else None
     files = sorted(folder.glob("*.json")) if folder.is_dir() else [folder]
-    rows = [_episode(json.loads(file.read_text(encoding="utf-8"))) for file in files]
+    rows = [row for file in files for row in episodes_of(read_json(file))]
     kept = [row for row in rows if wanted is None or row["id"] in wanted]
     if not kept:
         raise InvalidInputError(f"{folder} has no episode {only or ''}.")
     return kept
-
-
-_OF_MEME = {
-    "Cascade-D": "cascade",
-    "Cascade-U": "absence",
-    "Multiple-update": "tracking",
-    "Multi-hop": "aggregation",
-    "Deletion": "forget",
-    "Exact": "verbatim",
-}
-"""The kinds of facts by the beginnings of MEME's task types."""
-
-
-def _episode(row: Row) -> Row:
-    """An episode as it is, or one as MEME (arXiv 2605.12477) publishes it."""
-    if "facts" in row:
-        return row
-    asked = next(iter(row["results"].values()))["after"]
-    facts = [
-        {
-            "id": f"q{place}",
-            "kind": _kind_of(one["task_type"]),
-            "questions": {"outright": one["question"]},
-            "right": str(one["gold_answer"]),
-        }
-        for place, one in enumerate(asked)
-    ]
-    sessions = [
-        {"at": _time_of(one["timestamp"]), "messages": one["conversation"]}
-        for one in row["sessions"]
-    ]
-    about = {"id": row["episode"]["tag"], "language": "en"}
-    return {**about, "sessions": sessions, "facts": facts}
-
-
-def _kind_of(task: str) -> str:
-    return next(kind for name, kind in _OF_MEME.items() if task.startswith(name))
-
-
-def _time_of(told: str) -> str:
-    """`2023/03/01 (Wed) 09:00` in ISO 8601."""
-    day, _, clock = told.split()
-    return f"{day.replace('/', '-')}T{clock}:00"
 
 
 def case_of(episode: Row) -> Case:

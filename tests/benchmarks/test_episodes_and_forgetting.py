@@ -158,6 +158,34 @@ def test_an_episode_of_memes_own_form_is_read(tmp_path: Path) -> None:
     assert "2023-03-01" in contexts["sw_1"]["q0.outright.fast"]["context"]
 
 
+def test_episodes_of_stales_own_form_are_read(tmp_path: Path) -> None:
+    asked = {f"dim{place}_query": f"Question {place}?" for place in (1, 2, 3)}
+    published = {
+        "uid": "u1",
+        "type": "T1",
+        "M_old": "I live in Porto.",
+        "M_new": "My new landlord in Graz is kind.",
+        "explanation": "location(city) is now Graz.",
+        "probing_queries": asked,
+        "timestamps": ["2024-03-01 09:00", "2025-06-15 10:30"],
+        "haystack_session": [
+            [{"role": "user", "content": "I live in Porto."}],
+            [{"role": "user", "content": "My new landlord in Graz is kind."}],
+        ],
+        "relevant_session_index": [0, 1],
+    }
+    file = tmp_path / "stale.json"
+    file.write_text(json.dumps([published, published | {"uid": "u2"}]))
+    first, second = episodes.read_episodes(file)
+    assert (first["id"], second["id"]) == ("u1", "u2")
+    assert first["sessions"][1]["at"] == "2025-06-15T10:30:00"
+    assert list(first["facts"][0]["questions"].values()) == list(asked.values())
+    episodes.play_all([first], run_of(tmp_path), 1)
+    episodes.write_sheets([first], tmp_path)
+    contexts = json.loads((tmp_path / "contexts.json").read_text())
+    assert "Graz" in contexts["u1"]["c1.outright.fast"]["context"]
+
+
 def test_other_talk_is_stored_and_not_read(tmp_path: Path) -> None:
     said = [{"content": f"The weather is fine {n}."} for n in range(6)]
     run = run_of(tmp_path, said)
