@@ -45,3 +45,10 @@ def test_what_is_absent_is_said_with_where_it_comes_from(
 ) -> None:
     with pytest.raises(BenchDataError, match=r"github\.com"):
         LOADERS[name](tmp_path)
+
+
+def test_chats_say_whose_words_are_asked_for(tmp_path: Path) -> None:
+    [talk] = LOADERS["chats"](tiny.chats(tmp_path)).conversations
+    [asked] = talk.questions
+    assert (asked.gold, asked.category, asked.kind) == ({"m0"}, "user", "planning")
+    assert {m["at"] for m in talk.sessions[0].messages} == {"2026-02-03T19:10:00"}

@@ -315,3 +315,26 @@ def prefeval(folder: Path) -> Path:
     file = folder / "prefeval" / "filtered_inter_turns.json"
     file.write_text(json.dumps([{"conversation": other}]))
     return folder
+
+
+def chats(folder: Path) -> Path:
+    (folder / "chats").mkdir(parents=True)
+    said = [
+        {"id": "m0", "role": "user", "content": "The oven goes in the barn."},
+        {"id": "m1", "role": "assistant", "content": "A dry place, then."},
+    ]
+    asked = {
+        "id": "q1",
+        "question": "Where does the oven go?",
+        "answer": "in the barn",
+        "evidence": ["m0"],
+        "about": "user",
+    }
+    talk = {
+        "id": "c1",
+        "kind": "planning",
+        "sessions": [{"at": "2026-02-03T19:10:00", "messages": said}],
+        "questions": [asked],
+    }
+    (folder / "chats" / "c1.json").write_text(json.dumps(talk))
+    return folder

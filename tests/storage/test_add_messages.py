@@ -251,9 +251,8 @@ def test_a_session_whose_id_no_index_takes_is_refused(memory: Memory) -> None:
 def test_a_megabyte_is_kept_whole_and_found_by_its_last_word(memory: Memory) -> None:
     text = "filler words of a long report " * 35_000 + "zanzibarine"
     alice = memory.user("alice")
-    alice.add(
-        [said(text, id="big"), said("something else", id="small")], session_id="s"
-    )
+    alice.add([said(text, id="big")], session_id="s")
+    alice.add([said("something else", id="small")], session_id="t")
     assert alice.search_conversation("zanzibarine")[0].message_id == "big"
     assert alice.get_conversation("big")[0].text == text
 
