@@ -200,10 +200,7 @@ _ASKS_ASSISTANT = re.compile(
     r"|table|code|reply|estimate|proposal|version|draft|outline|plan)s?\b",
     re.IGNORECASE,
 )
-"""What asks in English for the assistant's own words: "Which one did you suggest?". Of
-four questions in BEAM's chats whose answer the assistant alone gave it finds all
-that name it, and no question about the user's words.
-"""
+"""What asks in English for the assistant's own words: "Which one did you suggest?"."""
 
 
 def _said_by_assistant(found: Candidates) -> Scores:
