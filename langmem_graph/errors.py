@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 _CONNECTION = re.compile(
-    r"(?<!^[A-Za-z]):[^@]*@|(?:host|server|dbname|user|password|passwd|pwd)\s*=",
+    r"(?!(?<=^[A-Za-z]):[/\\]):[^@]*@|(?:host|server|dbname|user|password|passwd|pwd)\s*=",
     re.IGNORECASE,
 )
 """What a connection string holds, and the name of no file should; `C:/me@home` is

@@ -19,15 +19,34 @@ from langmem_graph.errors import (
     LangMemGraphError,
     MemoryLockedError,
     StorageError,
-    holds_password,
+    decoded,
     may_hold_password,
 )
 from langmem_graph.memory import Memory
 from langmem_graph.rooms import room_names, shared_key, shared_name
 from langmem_graph.storage.location import read_location
 
-UserOption = Annotated[
-    str, typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.")
+_NOT_SHOWN = (
+    "What is given reads as a URL or a connection string, for which there is no place "
+    "here; it is not shown, as it may hold a password. Name a database with --memory, "
+    "and see --help."
+)
+
+
+def _no_url(given: str | None) -> str | None:
+    """Refuse the URL of a database in another option's place."""
+    if given is not None and "://" in decoded(given):
+        raise InvalidInputError(_NOT_SHOWN)
+    return given
+
+
+_User = typer.Option(
+    "--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory.", callback=_no_url
+)
+UserOption = Annotated[str, _User]
+AnyUserOption = Annotated[str | None, _User]
+HostOption = Annotated[
+    str, typer.Option(help="With --http: where to listen.", callback=_no_url)
 ]
 MemoryOption = Annotated[
     str,
@@ -80,11 +99,6 @@ SharedOption = Annotated[
 DEFAULT_MEMORY = "memory"
 # `except` takes a tuple; typer has moved the class of these
 _USAGE_ERRORS: Any = typer.BadParameter.__bases__
-_NOT_SHOWN = (
-    "What is given reads as a URL or a connection string, for which there is no place "
-    "here; it is not shown, as it may hold a password. Name a database with --memory, "
-    "and see --help."
-)
 
 
 class Commands(TyperGroup):
@@ -120,7 +134,7 @@ def _quoting_no_password(words: Sequence[str] = ()) -> Iterator[None]:
     except (LangMemGraphError, OSError) as error:
         text = str(error)
         given = [one for word in words for one in _values(word) if one in text]
-        if not any(map(holds_password, given)):
+        if not any(map(may_hold_password, given)):
             raise
         raise InvalidInputError(_NOT_SHOWN) from None
 

@@ -10,9 +10,11 @@ import typer
 from langmem_graph.cli.import_and_read import load_reader
 from langmem_graph.cli.options import (
     DEFAULT_MEMORY,
+    AnyUserOption,
     BaseUrlOption,
     ChromaOption,
     EmbeddingsOption,
+    HostOption,
     MemoryOption,
     ModelOption,
     SharedOption,
@@ -67,16 +69,11 @@ def inspect(
 
 
 def mcp(
-    user: Annotated[
-        str | None,
-        typer.Option("--user", "-u", envvar="LANGMEM_GRAPH_USER", help="Whose memory."),
-    ] = None,
+    user: AnyUserOption = None,
     http: Annotated[
         bool, typer.Option("--http", help="Serve HTTP instead of stdio.")
     ] = False,
-    host: Annotated[
-        str, typer.Option(help="With --http: where to listen.")
-    ] = "127.0.0.1",
+    host: HostOption = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65_535, help="With --http: where to listen.")
     ] = 8765,

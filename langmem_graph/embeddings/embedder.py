@@ -17,6 +17,7 @@ from langmem_graph.errors import (
     InvalidInputError,
     ModelFileError,
     holds_password,
+    may_hold_password,
 )
 from langmem_graph.threads import start_thread
 
@@ -225,8 +226,15 @@ def embeddings_by_name(name: str) -> "Embeddings":
     try:
         return init_embeddings(name)
     except Exception as error:  # every provider raises errors of its own
-        raise InvalidInputError(
-            f"No embedder {name!r}: {type(error).__name__}: {error} Give "
-            "'multilingual', 'onnx:owner/name', 'provider:model' such as "
+        ways = (
+            "Give 'multilingual', 'onnx:owner/name', 'provider:model' such as "
             "'openai:text-embedding-3-small', or a LangChain Embeddings object."
+        )
+        kind = type(error).__name__
+        if may_hold_password(name):  # not refused before: names of Vertex have an @ too
+            raise InvalidInputError(
+                f"No embedder of the name that is given: {kind}. {ways}"
+            ) from None
+        raise InvalidInputError(
+            f"No embedder {name!r}: {kind}: {error} {ways}"
         ) from error

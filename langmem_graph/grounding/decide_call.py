@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langmem_graph.grounding.evidence_sources import Evidence, current_sources
-from langmem_graph.grounding.schema_check import errors, problem
+from langmem_graph.grounding.schema_check import errors, patterns_not_run, problem
 from langmem_graph.grounding.state import (
     SENT,
     Dependencies,
@@ -48,6 +48,7 @@ async def decide(
     assembly = _Assembly({**state, "warnings": warnings}, filled)
     for slot in slots_of(tool):
         assembly.complete(slot)
+        assembly.report_patterns(slot)
     assembly.remove_unusable(tool.schema, (), assembly.arguments)
     assembly.report_errors(tool.schema)
     call = GroundedCall(
@@ -247,6 +248,15 @@ class _Assembly:
                 self.warnings.append(
                     f"{slot_name(inner)} is left out: {wrong[0].message[:200]}"
                 )
+
+    def report_patterns(self, slot: Slot) -> None:
+        """Warn of a pattern of a given argument that nobody checked."""
+        if value_at(self.arguments, slot.path) is not None:
+            self.warnings += [
+                f"{slot.name} is not checked by the pattern {pattern[:100]!r}, which "
+                "RE2 cannot run"
+                for pattern in patterns_not_run(slot.schema)
+            ]
 
     def report_errors(self, schema: Mapping[str, Any]) -> None:
         """Report every remaining schema error as a missing argument or a warning."""

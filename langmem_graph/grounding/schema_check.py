@@ -27,7 +27,7 @@ _NOWHERE: Registry[Any] = Registry()
 """Knows no schema and retrieves none."""
 MOST_CHECKS = 300_000
 """Parts of a value times parts of its schema, which bounds the time of a check."""
-MOST_MEMORY = 2 * 1024 * 1024
+MOST_MEMORY = 8 * 1024 * 1024
 """Bytes of a pattern, which bounds the time of compiling it."""
 
 
@@ -42,7 +42,7 @@ def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
 
     A value and a schema that are too large together have one error that says so.
     """
-    if _parts(value) * _parts(schema) > MOST_CHECKS:
+    if is_too_large(value, schema):
         yield ValidationError("it is too large to be checked against its schema")
         return
     check = _Validator(schema, format_checker=_formats, registry=_NOWHERE)
@@ -50,6 +50,25 @@ def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
         yield from check.iter_errors(value)
     except Exception as error:  # noqa: BLE001  # long numbers, references, jsonschema's own
         yield ValidationError(f"it cannot be checked: {error}")
+
+
+def is_too_large(value: Any, schema: Any) -> bool:
+    """Whether a value has too many parts to be read by a schema of this size."""
+    return _parts(value) * _parts(schema) > MOST_CHECKS
+
+
+def patterns_not_run(schema: Any) -> Iterator[str]:
+    """The patterns in a schema that RE2 cannot run, so that nothing is checked."""
+    if isinstance(schema, Mapping):
+        named = schema.get("patternProperties")
+        names = named if isinstance(named, Mapping) else ()
+        for pattern in (schema.get("pattern"), *names):
+            if isinstance(pattern, str) and _compiled(pattern) is None:
+                yield pattern
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for part in schema:
+            yield from patterns_not_run(part)
 
 
 def _parts(value: Any) -> int:
@@ -66,7 +85,7 @@ def _is_moment(value: object) -> bool:
     """By ISO 8601, with hours and minutes; the zone may be left out."""
     if not isinstance(value, str):
         return True
-    return ":" in value and bool(datetime.fromisoformat(value))
+    return ":" in value and bool(datetime.fromisoformat(value.upper()))
 
 
 @_formats.checks("time", ValueError)
@@ -74,7 +93,7 @@ def _is_time(value: object) -> bool:
     """The same without a day."""
     if not isinstance(value, str):
         return True
-    return ":" in value and bool(time.fromisoformat(value))
+    return ":" in value and bool(time.fromisoformat(value.upper()))
 
 
 def _in_steps(

@@ -7,6 +7,7 @@ proposes.
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -126,11 +127,14 @@ def _slots(
 
 def properties_in(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schemas of an object's parts, with those of each `allOf`."""
-    found = dict[str, Any]()
+    named = defaultdict[str, list[Any]](list)
     for form in _all_of(schema):
         for name, part in (form.get("properties") or {}).items():
-            found[name] = {"allOf": [found[name], part]} if name in found else part
-    return found
+            named[name].append(part)
+    return {
+        name: parts[0] if len(parts) == 1 else {"allOf": parts}
+        for name, parts in named.items()
+    }
 
 
 def required_in(schema: Mapping[str, Any]) -> set[str]:

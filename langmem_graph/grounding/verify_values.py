@@ -20,7 +20,7 @@ from langmem_graph.grounding.derivations import (
     text_derivation,
 )
 from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence
-from langmem_graph.grounding.schema_check import problem
+from langmem_graph.grounding.schema_check import is_too_large, problem
 from langmem_graph.grounding.state import (
     Dependencies,
     FilledValue,
@@ -76,7 +76,12 @@ async def verify(
         policy=state["policy"],
         zone=deps.services.settings.time_zone,
     )
-    proposed = leaves(read_arguments(proposal.arguments) or {}, state["tool"].schema)
+    schema = state["tool"].schema
+    arguments = read_arguments(proposal.arguments) or {}
+    if is_too_large(arguments, schema):
+        run.warnings.append("the model's arguments are too large to be checked")
+        arguments = {}
+    proposed = leaves(arguments, schema)
     # in a thread: tables of countries and towns are read from disk at their first use
     filled = await in_thread(lambda: [check.filled(leaf) for leaf in proposed])
     named = {one.path for one in filled}

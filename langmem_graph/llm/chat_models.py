@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_graph.errors import ChatModelError, decoded, holds_password
+from langmem_graph.errors import ChatModelError, decoded, may_hold_password
 from langmem_graph.llm.answer_schemas import GroundedAnswer
 
 DEFAULT_MODEL = "openai:gpt-4o-mini"
@@ -56,7 +56,7 @@ def load_chat_model(
         made: BaseChatModel = init_chat_model(model or DEFAULT_MODEL, **options)
         return made
     except Exception as error:  # every provider raises errors of its own
-        named = NOT_SHOWN if model and holds_password(model) else model
+        named = NOT_SHOWN if model and may_hold_password(model) else model
         shown = _shown(base_url) if base_url else None
         at = f" at {shown}" if shown else ""
         text = f"No chat model ({named or ('any' if at else DEFAULT_MODEL)}{at})"

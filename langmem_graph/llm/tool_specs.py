@@ -1,5 +1,6 @@
 """Tools of any form as name, description and JSON schema without references."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
@@ -10,6 +11,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import BaseModel
 
 from langmem_graph.errors import InvalidInputError
 
@@ -18,7 +20,10 @@ MOST_PARTS = 5_000
 CHARACTERS_A_PART = 100  # a longer text counts as several parts
 DEEPEST = 64  # levels of a schema
 PARTS_A_PATTERN = 50
-"""As many as a pattern counts for at its first use: compiling it takes long."""
+"""As many as a pattern counts for at its first use: compiling it takes some time."""
+PARTS_A_WIDE_PATTERN = 250
+"""As many as a pattern of Unicode classes, or a long one, counts for."""
+_IS_WIDE = re.compile(r"\\[pPx]|[^\x00-\x7f]|.{100}", re.DOTALL)
 MOST_TYPES = 7  # that JSON has
 _DEFINED = ("$defs", "definitions")
 _Kind = Literal["schema", "names", "data"]
@@ -99,6 +104,8 @@ def _function(tool: Any) -> Mapping[str, Any]:
     elif isinstance(tool, BaseTool | type) or callable(tool):
         try:
             return _function_of(_as_tool(tool))
+        except InvalidInputError:
+            raise
         # a function or class that is no tool, by many errors
         except Exception as error:
             raise _no_tool(tool) from error
@@ -109,10 +116,13 @@ def _function_of(tool: Any) -> Mapping[str, Any]:
     """A tool whose schema is given as JSON keeps its references: LangChain would
     replace them without bounds.
     """
-    schema = tool.tool_call_schema if isinstance(tool, BaseTool) else None
+    schema = tool.tool_call_schema if isinstance(tool, BaseTool) else tool
     if isinstance(schema, Mapping):
         about = {"name": tool.name, "description": tool.description}
         return {**about, "parameters": schema}
+    if isinstance(schema, type) and issubclass(schema, BaseModel):
+        # before LangChain replaces the references of the class
+        _resolved(schema.model_json_schema(), schema.__name__)
     function: Mapping[str, Any] = convert_to_openai_tool(tool)["function"]
     return function
 
@@ -243,7 +253,9 @@ class _Expansion:
         named = part.get("patternProperties")
         names = named if isinstance(named, Mapping) else ()
         texts = {one for one in (part.get("pattern"), *names) if isinstance(one, str)}
-        self._grow(PARTS_A_PATTERN * len(texts - self._patterns))
+        for pattern in texts - self._patterns:
+            wide = _IS_WIDE.search(pattern) is not None
+            self._grow(PARTS_A_WIDE_PATTERN if wide else PARTS_A_PATTERN)
         self._patterns |= texts
 
     def _grow(self, parts: int) -> None:
@@ -286,17 +298,17 @@ def _of_today(part: Mapping[str, Any]) -> Mapping[str, Any]:
 def _joined(target: Mapping[str, Any], beside: Mapping[str, Any]) -> Mapping[str, Any]:
     """One schema of what a reference leads to and of what stands beside it.
 
-    Where a keyword would replace another condition, both hold, by `allOf`.
+    Where each sets conditions both hold, by `allOf`: merged, keywords such as
+    `properties` and `additionalProperties` would mean something else.
     """
-    clashing = [
-        name
-        for name in target.keys() & beside.keys() - set(_NOTES)
-        if target[name] != beside[name]
-    ]
-    if not clashing:
+    if not (_conditions(target) and _conditions(beside)):
         return {**target, **beside}
     notes = {name: target[name] for name in _NOTES if name in target}
     return {**notes, **beside, "allOf": [*beside.get("allOf", ()), target]}
+
+
+def _conditions(schema: Mapping[str, Any]) -> set[str]:
+    return schema.keys() - set(_NOTES)
 
 
 def _is_for_validators(name: str, value: Any) -> bool:

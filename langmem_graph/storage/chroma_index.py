@@ -88,10 +88,11 @@ def connect(chroma: Any) -> "ClientAPI":
     credentials = f"{unquote(url.username or '')}:{unquote(url.password or '')}"
     login = b64encode(credentials.encode()).decode()
     port = url.port or (443 if url.scheme == "https" else 8000)
-    with _explained(f"{url.scheme}://{url.hostname}:{port}"):
+    host = f"[{url.hostname}]" if ":" in f"{url.hostname}" else str(url.hostname)
+    with _explained(f"{url.scheme}://{host}:{port}"):
         opening = partial(
             chromadb.HttpClient,
-            host=str(url.hostname),
+            host=host,
             port=port,
             ssl=url.scheme == "https",
             headers={"Authorization": f"Basic {login}"}

@@ -11,7 +11,7 @@ from langmem_graph.ids_and_times import is_unicode
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/.*)", re.DOTALL)
 """At least two characters, so that `C:/memory` is a directory."""
 _BEGINS_AS_PATH = re.compile(r"\.{0,2}[/\\](?![/\\])|~|[A-Za-z]:[/\\]")
-_IN_NO_NAME = re.compile(r"[@=:${}\x00-\x1f\x7f]")
+_IN_NO_NAME = re.compile(r"[@=:$%<>{}\x00-\x1f\x7f]")
 """Signs of connection strings and of variables: a path with one has to begin as one."""
 _WAYS = "Give a directory, or a database as postgresql://USER@HOST/NAME"
 
@@ -80,7 +80,7 @@ def _check_path(text: str, is_text: bool) -> None:
     if is_text and _IN_NO_NAME.search(decoded(text)):
         raise InvalidInputError(
             f"This reads as a connection string or a variable. {_WAYS}; a directory "
-            "whose name has such signs (@ = : $ { }) begins with ./ or /."
+            "whose name has such signs (@ = : $ % < > { }) begins with ./ or /."
         )
 
 

@@ -20,6 +20,7 @@ from uuid import UUID
 import psycopg
 import sqlalchemy as sa
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects import registry
@@ -67,6 +68,9 @@ _ESCAPE, _ZERO, _ITSELF = "\ue000", "\ue000\ue001", "\ue000\ue002"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _ANY_DUE = sa.select(sa.exists().select_from(outbox))
+_OPTIONS = {option.keyword.decode() for option in Conninfo.get_defaults()}
+"""What may be set in a URL: SQLAlchemy would load a `plugin`, and the driver quotes the
+name of an option that it does not know."""
 _LEDGER_ID = f"SELECT value FROM meta WHERE room = {OWN_ROOM} AND key = 'ledger_id'"
 
 
@@ -239,8 +243,12 @@ def _read_url(database: str) -> URL:
         dialect.create_connect_args(url)  # type: ignore[no-untyped-call]  # reads the ports
         for host in _hosts(url):
             host.encode("idna")
-        # SQLAlchemy would load a plugin of this name
-        is_unclear = "plugin" in url.query or _is_unclear(url.host, url.database)
+        # of options without a value SQLAlchemy keeps nothing
+        is_unclear = (
+            _is_unclear(url.host, url.database, *_hosts(url))
+            or "@" in decoded(f"{location}".partition("?")[2])
+            or not _OPTIONS.issuperset(url.query)
+        )
     except (ArgumentError, ValueError):  # their texts quote what was given
         is_unclear = True
     if is_unclear:

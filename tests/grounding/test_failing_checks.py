@@ -1,5 +1,6 @@
 """Schemas whose checks fail by themselves: no error comes out of the library."""
 
+import time
 from typing import Any
 
 import pytest
@@ -41,6 +42,8 @@ def test_other_formats_are_checked() -> None:
         ("date-time", "2026-01-01", False),
         ("date-time", "2026-01-01T10:00:00Z", True),
         ("date-time", "2026-01-01 10:00", True),
+        ("date-time", "2026-01-01t10:00:00z", True),
+        ("time", "10:00:00z", True),
         ("time", "10:00:00Z", True),
         ("time", "10:00:00.5+02:00", True),
         ("time", "10:00", True),
@@ -96,6 +99,29 @@ def test_a_call_is_filled_though_a_check_cannot_be_run(
     )
     call = open_memory(model).user("ana").ground(tool, asked)
     assert call.arguments == {"n": 7, "pattern": "a{99999999999999}"}
+
+
+def test_a_pattern_that_is_not_run_is_reported(open_memory: Any) -> None:
+    code = {"type": "string", "pattern": "^(?=A)[A-Z]+$"}
+    tool = {"title": "act", "type": "object", "properties": {"code": code}}
+    model = AnswersBySchema(ToolFill=filling(("code", "bob", "f0", "Take bob")))
+    call = open_memory(model).user("ana").ground(tool, "Take bob")
+    assert call.arguments == {"code": "bob"}
+    assert "code is not checked by the pattern" in call.warnings[0]
+    other = open_memory(AnswersBySchema(ToolFill=filling())).user("ana")
+    assert not any("pattern" in one for one in other.ground(tool, "Go").warnings)
+
+
+def test_arguments_too_large_for_a_schema_are_not_read(open_memory: Any) -> None:
+    item = {"anyOf": [{"type": "integer"}] * 2_400}
+    listed = {"type": "array", "items": item}
+    tool = {"title": "act", "type": "object", "properties": {"x": listed}}
+    model = AnswersBySchema(ToolFill=filling(("x", [7] * 1_000, "f0", "Take 7")))
+    start = time.process_time()
+    call = open_memory(model).user("ana").ground(tool, "Take 7")
+    assert time.process_time() - start < 5
+    assert call.arguments == {}
+    assert call.warnings == ["the model's arguments are too large to be checked"]
 
 
 @pytest.mark.parametrize("word", ["maximum", "default", "const"])

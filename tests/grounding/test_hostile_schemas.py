@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 from langchain_core.tools import StructuredTool
+from pydantic import create_model
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.grounding.schema_check import MOST_CHECKS, errors, problem
+from langmem_graph.grounding.schema_check import (
+    MOST_CHECKS,
+    errors,
+    patterns_not_run,
+    problem,
+)
+from langmem_graph.grounding.tool_schema import properties_in, slots_of
 from langmem_graph.llm.tool_specs import DEEPEST, MOST_PARTS, tool_spec
 
 SLOW = r"^([a-zA-Z0-9]+[._-]?)+@example\.com$"
@@ -92,13 +99,21 @@ def test_a_dialect_named_inside_changes_no_check(dialect: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"(?=a)b", r"(a)\1", r"a{2000}", "(", r"\ud800", r"^[\pL\pN]{1,255}$"]
+    "pattern", [r"(?=a)b", r"(a)\1", r"a{2000}", "(", r"\ud800", r"^[\pL\pN]{1,600}$"]
 )
 def test_a_pattern_that_cannot_be_run_counts_as_none(pattern: str) -> None:
     spec = tool_spec(tool_with({"type": "string", "pattern": pattern}))
     assert problem("anything", spec.schema["properties"]["x"]) is None
     named = {"patternProperties": {pattern: False}, "additionalProperties": False}
     assert problem({"anything": 1}, named) is None
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"^[\p{L}\p{N} ]{1,128}$", r"^[\p{L}\p{M}\p{N}\p{P} ]{1,200}$"]
+)
+def test_a_usual_pattern_of_unicode_classes_is_run(pattern: str) -> None:
+    assert problem("a\n", {"pattern": pattern}) is not None
+    assert list(patterns_not_run({"items": [{"pattern": pattern}]})) == []
 
 
 def test_patterns_are_searched_as_json_schema_says() -> None:
@@ -256,6 +271,57 @@ def test_a_schema_that_takes_long_is_refused_soon(schema: Any, as_tool: bool) ->
     with pytest.raises(InvalidInputError, match="not valid"):
         tool_spec(tool if as_tool else schema)
     assert time.process_time() - start < 2
+
+
+def test_a_class_that_expands_to_millions_is_refused_soon() -> None:
+    part: Any = str
+    for level in range(18):
+        part = create_model(f"M{level}", a=(part, ...), b=(part, ...))
+    tool = StructuredTool(name="act", description="d", func=act, args_schema=part)
+    for given in (part, tool):
+        start = time.process_time()
+        with pytest.raises(InvalidInputError, match="not valid"):
+            tool_spec(given)
+        assert time.process_time() - start < 2
+
+
+def test_a_class_of_parts_is_read() -> None:
+    guest = create_model("Guest", name=(str, ...))
+    spec = tool_spec(create_model("Book", first=(guest, ...), second=(guest, ...)))
+    assert set(properties_in(spec.schema["properties"]["second"])) == {"name"}
+
+
+@pytest.mark.parametrize(
+    ("target", "beside", "value"),
+    [
+        (
+            {"properties": {"a": {}}, "additionalProperties": False},
+            {"properties": {"b": {}}},
+            {"b": 1},
+        ),
+        ({"items": {"type": "string"}}, {"prefixItems": [{}]}, [1]),
+        ({"contains": {"const": 1}}, {"minContains": 0}, [2]),
+        (
+            {"additionalProperties": {"type": "string"}},
+            {"properties": {"b": {}}},
+            {"b": 1},
+        ),
+    ],
+)
+def test_conditions_beside_a_reference_change_none_of_its_own(
+    target: Any, beside: Any, value: Any
+) -> None:
+    tool = tool_with({"$ref": "#/$defs/t", **beside})
+    spec = tool_spec({**tool, "$defs": {"t": target}})
+    assert problem({"x": value}, spec.schema) is not None
+
+
+def test_what_must_hold_together_may_be_long() -> None:
+    parts = [{"properties": {"x": {"minLength": n}}} for n in range(600)]
+    spec = tool_spec({"title": "act", "type": "object", "allOf": parts})
+    (slot,) = slots_of(spec)
+    assert problem("x" * 599, slot.schema) is None
+    assert problem("x" * 598, slot.schema) is not None
 
 
 def test_a_pattern_that_is_used_often_counts_once() -> None:
