@@ -102,8 +102,9 @@ async def first_lookup(
 def _found(search: UserSearch, state: ReasoningState) -> list[Fact]:
     settings = search.settings
     k = state["k"] or settings.context.k
-    most = max(k, settings.reasoning.plan_facts) if asks_model(state) else k
-    return find_facts(search, state["query"], most)
+    is_planned = asks_model(state)
+    most = max(k, settings.reasoning.plan_facts) if is_planned else k
+    return find_facts(search, state["query"], most, history=is_planned)
 
 
 def _with_days(

@@ -4,7 +4,7 @@ them.
 `find_facts` searches both and fuses the two lists (reciprocal rank fusion); a message
 whose record is found too is represented by that record. What no longer holds is found
 too, with labels: of one chain the newest record and at most one older fact, which count
-as one.
+as one; all of it where a planner reads it, or values over time are asked for.
 """
 
 import json
@@ -32,6 +32,8 @@ _OF_RECORD = set(
 )
 Placed = tuple[str | None, str]
 """A shared room, or None, and the id of a message there."""
+MOST_OLDER = 6
+"""Older facts of one chain, of which the newest count; ours."""
 LONGEST = 600  # characters of a fact; a longer message is cut to its best part
 
 
@@ -50,14 +52,22 @@ def fact_id(layer: Literal["record", "message"], room: str | None, own_id: str) 
 
 
 def find_facts(
-    search: UserSearch, query: str, k: int, relation: Relation = "semantic"
+    search: UserSearch,
+    query: str,
+    k: int,
+    relation: Relation = "semantic",
+    *,
+    history: bool = False,
 ) -> list[Fact]:
     """The `k` best facts for a query, best first; the facts of one chain count as one.
 
     Args:
         relation: `entity` searches by words alone, `causal` adds causes and effects,
             `temporal` prefers events and orders by time (Goal-Mem 2.2).
+        history: whether one hit of a chain brings the whole chain; so it does for
+            `temporal`.
     """
+    older = MOST_OLDER if history or relation == "temporal" else 1
     settings, depth = search.settings, 2 * k if relation == "temporal" else k
     signal: Literal["words"] | None = "words" if relation == "entity" else None
     foreign = settings.context.foreign_share
@@ -68,7 +78,7 @@ def find_facts(
     causes = relation == "causal" and settings.reasoning.use_causal_edges
 
     def read(one: UserSearch, connection: Connection) -> list[tuple[float, Fact]]:
-        records = _scored(connection, own[id(one)], depth, signal)
+        records = _scored(connection, own[id(one)], depth, signal, older)
         return _with_causes(connection, records, k) if causes else records
 
     of_rooms = [facts for _, facts in each_room((one for one, _ in ranked), read)]
@@ -76,7 +86,9 @@ def find_facts(
     if len(of_rooms) > 1:  # each room's are in order already
         scored.sort(key=lambda one: -one[0])
     facts = _fused([fact for _, fact in scored], hits, settings.ranking.rrf_k)
-    return _by_time(facts, k) if relation == "temporal" else first_chains(facts, k)
+    if relation == "temporal":
+        return _by_time(facts, k)
+    return first_chains(facts, k, older)
 
 
 def _scored(
@@ -84,19 +96,26 @@ def _scored(
     ranked: RankedRecords,
     depth: int,
     signal: Literal["words"] | None,
+    older: int,
 ) -> list[tuple[float, Fact]]:
     """The records of the best chains as facts, each with the score of its chain's best
     one.
+
+    Of more than one `older` record, also those that were not found.
     """
     near = dict(zip(ranked.numbers, ranked.signals.get("dense", ()), strict=False))
     values = ranked.signals[signal] if signal and ranked.numbers else ranked.scores
     scores = dict(zip(ranked.numbers, values.tolist(), strict=True))
     chains = ranked_chains(connection, ranked, depth, signal)
+    score_of = {n: scores[chain[-1]] for chain in chains for n in chain}
+    if older > 1:
+        below = superseded_labels.superseded_by(connection, [c[0] for c in chains])
+        chains = [(chain[0], *below.get(chain[0], ())[:older]) for chain in chains]
     found = superseded_labels.labelled_records(
         connection, [n for chain in chains for n in chain]
     )
     return [
-        (scores[chain[-1]], fact_of_record(found[n], float(near.get(n, 0.0))))
+        (score_of[chain[0]], fact_of_record(found[n], float(near.get(n, 0.0))))
         for chain in chains
         for n in chain
         if n in found
@@ -140,11 +159,11 @@ def by_reciprocal_rank(lists: Iterable[Sequence[Fact]], rrf_k: int) -> list[Fact
     return sorted(facts.values(), key=lambda fact: -scores[fact.id])
 
 
-def first_chains(facts: Iterable[Fact], k: int) -> list[Fact]:
+def first_chains(facts: Iterable[Fact], k: int, older: int = 1) -> list[Fact]:
     """The facts of the first `k` chains, in the order given.
 
-    Of one chain they are the newest record and the first fact that no longer holds. A
-    fact of no chain counts as one.
+    Of one chain they are the newest record and the first `older` facts that no longer
+    hold. A fact of no chain counts as one.
     """
     kept: dict[str, list[Fact]] = {}
     order: list[Fact] = []
@@ -152,8 +171,8 @@ def first_chains(facts: Iterable[Fact], k: int) -> list[Fact]:
         chain = _chain(fact)
         if chain not in kept and len(kept) == k:
             continue
-        older = fact.outdated and _own(fact) != chain
-        if older and any(_own(one) != chain for one in kept.get(chain, [])):
+        before = [one for one in kept.get(chain, ()) if _own(one) != chain]
+        if fact.outdated and _own(fact) != chain and len(before) >= older:
             continue
         kept.setdefault(chain, []).append(fact)
         order.append(fact)
@@ -176,7 +195,8 @@ def _by_time(facts: Sequence[Fact], k: int) -> list[Fact]:
     """The `k` best facts, of which events come before others; then in the order of
     time.
     """
-    best = first_chains(sorted(facts, key=lambda fact: fact.kind != "event"), k)
+    events_first = sorted(facts, key=lambda fact: fact.kind != "event")
+    best = first_chains(events_first, k, MOST_OLDER)
     return sorted(best, key=lambda fact: fact.at or datetime.min.replace(tzinfo=UTC))
 
 

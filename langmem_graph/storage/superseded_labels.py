@@ -106,6 +106,40 @@ def _chains(connection: Connection, past: Iterable[int]) -> dict[int, list[int]]
     return {n: _chain(n, above, rank) for n in wanted}
 
 
+def superseded_by(
+    connection: Connection, newest: Iterable[int]
+) -> dict[int, list[int]]:
+    """What each of these records superseded, directly or through others, the newest
+    first.
+    """
+    below: dict[int, set[int]] = defaultdict(set)
+    query = select(links.c.source, links.c.target, records.c.valid_from).join(
+        records, records.c.n == links.c.target
+    )
+    kept = query.where(links.c.kind == SUPERSEDES, records.c.status.in_(PAST))
+    kept = kept.where(*within(connection, RECORDS, records.c.n))
+    since, fresh = dict[int, datetime](), set(newest)
+    wanted = set(fresh)
+    while fresh:
+        rows = list(rows_where_in(connection, kept, links.c.source, fresh))
+        for row in rows:
+            below[row.source].add(row.target)
+        fresh = {row.target for row in rows} - since.keys() - wanted
+        since |= {row.target: row.valid_from for row in rows}
+    return {n: _reached(n, below, since) for n in wanted}
+
+
+def _reached(
+    n: int, below: Mapping[int, set[int]], since: Mapping[int, datetime]
+) -> list[int]:
+    """All that lies below a record, the newest first."""
+    reached, fresh = set[int](), {n}
+    while fresh:
+        fresh = {m for one in fresh for m in below.get(one, ())} - reached - {n}
+        reached |= fresh
+    return sorted(reached, key=lambda m: (since[m], m), reverse=True)
+
+
 def _successors(connection: Connection, items: Collection[int]) -> dict[int, set[int]]:
     """What superseded these records, and what superseded that, by what it
     superseded.

@@ -74,7 +74,7 @@ def test_the_answer_step_sees_the_label(open_memory: Any) -> None:
         {"messages": [HumanMessage(ASKED)]}, ANA
     )
     (question,) = (prompt for name, prompt in model.asked if name == "GroundedAnswer")
-    assert f'{REPLACED} "user" said "{LAMP}"' in question
+    assert f'{REPLACED} "{LAMP}"' in question
 
 
 def test_a_label_that_was_taken_back_meanwhile_is_not_shown(open_memory: Any) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from langmem_graph.memory import Memory
 from langmem_graph.results import Fact
-from langmem_graph.retrieval.facts import find_facts, first_chains
+from langmem_graph.retrieval.facts import MOST_OLDER, find_facts, first_chains
 from langmem_graph.retrieval.quoted_context import (
     LABEL_TEXTS,
     MOST_LABELS,
@@ -297,7 +297,51 @@ def test_facts_without_labels_are_the_first_ones() -> None:
     assert first_chains(facts, 4) == facts[:4]
 
 
-@pytest.mark.parametrize("relation", ["semantic", "temporal", "entity", "causal"])
+@pytest.mark.parametrize("older", [1, 2])
+def test_of_a_chain_as_many_older_facts_are_shown_as_are_asked_for(older: int) -> None:
+    facts = _facts([(0, place, False) for place in (2, 0, 3, 1)])
+    ids = [fact.record_id for fact in first_chains(facts, 1, older)]
+    assert ids == ["c0-2", "c0-0", "c0-3"][: older + 1]
+
+
+@pytest.mark.parametrize("way", ["temporal", "history"])
+def test_one_hit_brings_all_of_a_chain_where_values_over_time_are_asked_for(
+    memory: Memory, way: str
+) -> None:
+    ana = memory.user("ana")
+    live_in(ana, *HOMES)
+    services = memory._services
+    asked: dict[str, Any] = (
+        {"relation": way} if way == "temporal" else {"history": True}
+    )
+    with services.room("ana") as room:
+        found = find_facts(UserSearch.of(services, room), "Oslo", 1, **asked)
+    last = len(HOMES)
+    newest = [f"r{n}" for n in range(last - MOST_OLDER, last + 1)]
+    assert sorted(fact.record_id or "" for fact in found) == newest
+    assert [fact.record_id for fact in found if not fact.outdated] == [f"r{last}"]
+
+
+def test_a_chain_of_several_branches_is_brought_without_what_was_taken_back(
+    memory: Memory,
+) -> None:
+    ana = memory.user("ana")
+    live_in(ana, "Porto", "Berlin", "Oslo")
+    told(ana, "Ana lives with Bo.", "m9", "r9", "2025-03-01")
+    changed(memory, "replaces", "r9", "m3", "live in Oslo", by="r3")
+    with memory._services.room("ana") as room:
+        search = UserSearch.of(memory._services, room)
+        both = find_facts(search, "Oslo", 1, history=True)
+        assert {fact.record_id for fact in both} == {"r1", "r2", "r3", "r9"}
+    ana.forget(record="r2")
+    with memory._services.room("ana") as room:
+        search = UserSearch.of(memory._services, room)
+        left = find_facts(search, "Oslo", 1, history=True)
+    assert "r2" not in {fact.record_id for fact in left}
+    assert {fact.record_id for fact in left} >= {"r3", "r9"}
+
+
+@pytest.mark.parametrize("relation", ["semantic", "entity", "causal"])
 def test_facts_of_a_chain_are_the_newest_and_the_nearest(
     memory: Memory, relation: Any
 ) -> None:
