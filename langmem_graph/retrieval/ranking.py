@@ -31,13 +31,11 @@ MESSAGE_WEIGHTS = {
     "records": 0.25,  # score of the best record that cites it
     "turn": 1.0,  # cosine of the reply to it, or of the message that it replies to
     "session": 1.3,  # mean of the session's three best cosines
-    # mean of the three best `telling_words` of the session's other messages
-    "session_words": 0.25,
     "date": 1.0,  # how well the message's day fits a date named in the query
     "length": 0.1,  # log of the characters, up to 100: "Yes!" rarely is the answer
     "question": -0.2,  # a short question rarely holds the answer
-    # an assistant without a name said it, and it is not asked what the assistant said
-    "assistant": -0.4,
+    # the user said it and the assistant's words are asked for, or the other way round
+    "other_speaker": -0.4,
 }
 RECORD_WEIGHTS = {"dense": 1.0, "words": 2.5, "date": 1.0}
 TOLD_APART = 20
@@ -126,22 +124,21 @@ def rank_messages(found: Candidates, settings: Settings) -> Ranking:
 
 
 def _message_signals(found: Candidates) -> dict[str, Scores]:
-    dense, words = found.likeness, telling_words(found.words)
+    dense = found.likeness
     chars = as_scores(fact.chars for fact in found.facts)
     questions = as_scores(fact.is_question for fact in found.facts)
     _, session_of = np.unique(found.sessions, return_inverse=True)
     sums, counts = _sums_of_best(dense, session_of, SESSION_BEST)
     return {
         "dense": dense,
-        "words": words**TELLING,
+        "words": telling_words(found.words) ** TELLING,
         "records": found.records,
         "turn": _of_the_turn(found, dense),
         "session": (sums / counts)[session_of],
-        "session_words": _best_of_others(words, session_of),
         "date": date_fit(found.query, [fact.at for fact in found.facts], found.asked),
         "length": np.log1p(np.minimum(chars, WHOLE_CHARS)),
         "question": questions * (chars < QUESTION_CHARS),
-        "assistant": _said_by_assistant(found),
+        "other_speaker": _said_by_the_other(found),
     }
 
 
@@ -160,15 +157,6 @@ def telling_words(words: Scores, best: float | None = None) -> Scores:
     next_best = np.sort(shares)[::-1][1 : 1 + TOLD_APART]
     told_apart = 1.0 - next_best.mean() if len(next_best) else 1.0
     return np.asarray(shares * told_apart)
-
-
-def _best_of_others(values: Scores, session_of: NDArray[np.int64]) -> Scores:
-    """Mean of the three best values among the other candidates of the same session."""
-    three, _ = _sums_of_best(values, session_of, SESSION_BEST)
-    four, counts = _sums_of_best(values, session_of, SESSION_BEST + 1)
-    # or the fourth best, which is not needed
-    own = np.maximum(values, (four - three)[session_of])
-    return np.asarray((four[session_of] - own) / np.maximum(counts - 1, 1)[session_of])
 
 
 def _of_the_turn(found: Candidates, likeness: Scores) -> Scores:
@@ -203,11 +191,14 @@ _ASKS_ASSISTANT = re.compile(
 """What asks in English for the assistant's own words: "Which one did you suggest?"."""
 
 
-def _said_by_assistant(found: Candidates) -> Scores:
-    """1 for an assistant without a name, unless it is asked what the assistant said."""
-    if _ASKS_ASSISTANT.search(found.query):
-        return np.zeros(len(found.facts))
-    return as_scores(fact.role == "assistant" and not fact.name for fact in found.facts)
+def _said_by_the_other(found: Candidates) -> Scores:
+    """1 for an assistant without a name, or where its words are asked for, for all
+    others.
+    """
+    by_assistant = as_scores(
+        fact.role == "assistant" and not fact.name for fact in found.facts
+    )
+    return 1 - by_assistant if _ASKS_ASSISTANT.search(found.query) else by_assistant
 
 
 def rank_sessions(

@@ -106,7 +106,7 @@ def test_signals_explain_the_score_and_are_left_out_otherwise(memory: Memory) ->
         "words",
         "session",
         "turn",
-        "assistant",
+        "other_speaker",
         "date",
         "question",
     } <= set(hit.signals)
@@ -482,9 +482,9 @@ def test_the_users_words_come_first_unless_the_assistants_are_asked_for(
     talk = [("user", text), ("assistant", text)]
     user.add([{"role": role, "content": text} for role, text in talk], session_id="s")
     hits = user.search_conversation(query, explain=True)
-    shares = {hit.role: (hit.signals or {})["assistant"] for hit in hits}
-    assert shares == {"user": 0, "assistant": 1 if is_of_user else 0}
-    assert not is_of_user or hits[0].role == "user"
+    shares = {hit.role: (hit.signals or {})["other_speaker"] for hit in hits}
+    assert shares == {"user": 1 - is_of_user, "assistant": int(is_of_user)}
+    assert hits[0].role == ("user" if is_of_user else "assistant")
 
 
 def test_a_long_reply_does_not_win_by_its_length(memory: Memory) -> None:
