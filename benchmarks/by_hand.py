@@ -1,19 +1,19 @@
-"""Questions of LoCoMo, answered and judged by hand: `python -m benchmarks.by_hand`.
+"""Questions of a data set, answered and judged by hand: `python -m benchmarks.by_hand`.
 
     python -m benchmarks.by_hand OUT --data DIR --queue Q --named NAME --judge-named
     NAME python -m benchmarks.by_hand OUT
 
 The first asks a sample of the questions with the context that each system makes, and
 has the answers judged when all are there; a stopped run continues. The second prints
-the figures of what was answered and judged. As `python -m benchmarks locomo`, but for
+the figures of what was answered and judged. As `python -m benchmarks`, but for
 somebody who answers a folder's prompts (see `queue_model`): all of them wait at the
 same time, in an order by chance, nothing in them says which system made the context,
 and the prompts of one question lie in different folders, `Q/1` and `Q/2`, so that
 nobody who answers one of these sees both. Those of the judge lie in `Q/judge`; where a
-model plans what `recall` shows (`ours-auto`), its prompts lie in `Q/plan`. More
-messages may be shown than elsewhere, so that every system fills the room it has; 20 are
-fewer tokens where a system prefers short ones. What is kept holds ids, answers and
-verdicts, and no text of the data set.
+model plans what `recall` shows (`ours-auto`), its prompts lie in `Q/plan`;
+`ours-fast` is `recall` without a model. More messages may be shown than elsewhere, so
+that every system fills the room it has; 20 are fewer tokens where a system prefers
+short ones. What is kept holds ids, answers and verdicts, and no text of the data set.
 """
 
 import argparse
@@ -31,8 +31,9 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 
 from benchmarks import common
+from benchmarks.data import LOADERS
 from benchmarks.data.items import Conversation, DataSet, Question
-from benchmarks.data.locomo import ADVERSARIAL, load_locomo
+from benchmarks.data.locomo import ADVERSARIAL
 from benchmarks.job import commit, fingerprint, limited
 from benchmarks.judges import judge
 from benchmarks.log import Log, Row
@@ -46,19 +47,21 @@ from benchmarks.truth.cases import read_lines
 from benchmarks.vectors import cached
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.memory import Memory
+from langmem_graph.results import RecallMode
 from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.tokens import token_counter
 
 ABOUT, ANSWERS, VERDICTS = "about.json", "answers.jsonl", "verdicts.jsonl"
 SEED = 17
+MOST_TALKS = 16  # read at the same time
 _MONTH = 2_592_000.0
 _PATIENT = Settings(
     embed_seconds=_MONTH,
     reasoning=ReasoningSettings(seconds=_MONTH, call_seconds=_MONTH),
 )
-REASONED = "ours-auto"
-"""The library where a model plans and reasons for each question; nobody has read the
-messages.
+RECALLED: dict[str, RecallMode] = {"ours-auto": "auto", "ours-fast": "fast"}
+"""What `recall` shows, where a model plans for each question and where none does;
+nobody has read the messages.
 """
 
 
@@ -125,7 +128,7 @@ def prompts(
     """All questions with the context of each system, shuffled."""
     chance = random.Random(seed)
     made = []
-    with ThreadPoolExecutor(len(data.conversations)) as pool:
+    with ThreadPoolExecutor(min(MOST_TALKS, len(data.conversations))) as pool:
         contexts = pool.map(
             lambda talk: _contexts(talk, systems, shown, embeddings), data.conversations
         )
@@ -145,7 +148,7 @@ def _contexts(
     with TemporaryDirectory() as place:
         shop = Workshop(Path(place), embeddings)
         plain = shop.plain()  # what reasoning reads
-        systems = [catalogue()[name].make(shop) for name in names if name != REASONED]
+        systems = [catalogue()[n].make(shop) for n in names if n not in RECALLED]
         for session in talk.sessions:
             plain.add(session)
             for system in systems:
@@ -157,20 +160,18 @@ def _contexts(
             for system in systems
             for question in talk.questions
         }
-        if REASONED in names:
-            found |= _reasoned(talk, plain, shown)
+        for name in RECALLED.keys() & set(names):
+            found |= _recalled(talk, plain, shown, name)
         for system in systems:
             system.close()
         plain.close()
     return found
 
 
-def _reasoned(
-    talk: Conversation, memory: SharedMemory, shown: Shown
+def _recalled(
+    talk: Conversation, memory: SharedMemory, shown: Shown, name: str
 ) -> dict[tuple[str, str], Context]:
-    """What `recall` shows where a model plans; each question is a conversation of its
-    own.
-    """
+    """What `recall` shows; each question is a conversation of its own."""
 
     def recalled(place: int, question: Question) -> Context:
         model = QueueModel(
@@ -185,16 +186,18 @@ def _reasoned(
         ) as reading:
             user = reading.user(memory.user.id)
             found = user.recall(
-                question.text, k=shown.k, mode="auto", max_tokens=shown.tokens
+                question.text,
+                k=shown.k,
+                mode=RECALLED[name],
+                max_tokens=shown.tokens,
+                at=question.at,
             )
             return context_of(found)
 
     asked = list(enumerate(talk.questions))
     with ThreadPoolExecutor(max(len(asked), 1)) as pool:
         made = list(pool.map(lambda one: recalled(*one), asked))
-    return {
-        (REASONED, one.id): text for (_, one), text in zip(asked, made, strict=True)
-    }
+    return {(name, one.id): text for (_, one), text in zip(asked, made, strict=True)}
 
 
 def answer_all(asked: Sequence[Prompt], queue: Path, tokens: int, log: Log) -> None:
@@ -272,10 +275,9 @@ def report(folder: Path) -> str:
     about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     judged, answered = read_lines(folder / VERDICTS), read_lines(folder / ANSWERS)
     kinds = sorted({row["category"] for row in judged})
-    groups = {
-        "all": kinds,
-        "without category 5": [one for one in kinds if one != ADVERSARIAL],
-    }
+    groups = {"all": kinds}
+    if ADVERSARIAL in kinds:
+        groups["without category 5"] = [one for one in kinds if one != ADVERSARIAL]
     groups |= {kind: [kind] for kind in kinds}
     names = about["systems"]
     rows = [
@@ -342,9 +344,8 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m benchmarks.by_hand", description=__doc__
     )
     made.add_argument("out", type=Path, help="folder of what is answered and judged")
-    made.add_argument(
-        "--data", type=Path, help="as `python -m benchmarks locomo` takes it"
-    )
+    made.add_argument("--set", default="locomo", choices=sorted(LOADERS))
+    made.add_argument("--data", type=Path, help="as `python -m benchmarks` takes it")
     made.add_argument(
         "--queue", type=Path, help="folder of the prompts; without it: the figures"
     )
@@ -365,6 +366,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
 
 def _about(options: argparse.Namespace, data: DataSet) -> Row:
     return {
+        "set": options.set,
         "data": fingerprint(data.files),
         "commit": commit(),
         "systems": options.systems.split(","),
@@ -394,7 +396,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    data = load_locomo(options.data)
+    data = LOADERS[options.set](options.data)
     about, tokens = _about(options, data), options.context_tokens
     chosen = sampled(data, options.limit, options.seed)
     with closing(

@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import fmean
 
 from langchain_core.embeddings import Embeddings

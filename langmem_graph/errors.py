@@ -5,7 +5,8 @@ way out.
 import inspect
 import re
 from typing import TYPE_CHECKING, NoReturn, SupportsIndex
-from urllib.parse import unquote
+from unicodedata import normalize
+from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -22,6 +23,11 @@ _PASSWORD = re.compile(
 )
 _ENCODED_AGAIN = re.compile(r"%(?:25)+")
 """A percent sign that was percent-encoded, however often."""
+
+_CREDENTIALS = re.compile(r"//.*@", re.DOTALL)
+"""What stands before the host of a URL."""
+_PLAIN_URL = re.compile(r"https?://[^@?#&;\s]*")
+NOT_SHOWN = "not shown, as it may hold a password"
 
 
 class LangMemGraphError(Exception):
@@ -153,8 +159,10 @@ def for_log(error: BaseException) -> str:
 
 
 def decoded(text: str) -> str:
-    """A text without percent-encoding, however often it was encoded."""
-    return unquote(_ENCODED_AGAIN.sub("%", text))
+    """A text without percent-encoding, however often it was encoded, and without
+    full-width signs.
+    """
+    return normalize("NFKC", unquote(_ENCODED_AGAIN.sub("%", text)))
 
 
 def may_hold_password(text: str) -> bool:
@@ -166,6 +174,16 @@ def may_hold_password(text: str) -> bool:
 def holds_password(text: str) -> bool:
     """Whether a text reads as a URL with a user, or has a password named as such."""
     return _PASSWORD.search(decoded(text)) is not None
+
+
+def shown_url(url: str) -> str:
+    """A server's URL as errors may quote it: without its user, or not at all."""
+    bare = _CREDENTIALS.sub("//", decoded(url))
+    try:
+        has_port = urlsplit(bare).port != 0
+    except ValueError:  # the rest of a password
+        has_port = False
+    return bare if has_port and _PLAIN_URL.fullmatch(bare) else NOT_SHOWN
 
 
 def explain(error: "ValidationError") -> str:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from time import monotonic
@@ -18,6 +19,7 @@ from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import call_log, expiry, inspection_queries
 from langmem_graph.storage.location import is_database, read_location
 from langmem_graph.storage.memory_services import Services, open_rooms
+from langmem_graph.threads import opened
 from langmem_graph.tracing import observe_due
 from langmem_graph.user_memory import Id, UserMemory
 
@@ -116,23 +118,32 @@ class Memory(Closing):
         self._access = RoomAccess(authorize, self.settings.authorize_seconds)
         embedder = load_embedder(embeddings)
         embedder.seconds = self.settings.embed_seconds
-        rooms = open_rooms(location, self.settings, chroma, read_only)
-        self._services = Services(
-            rooms,
-            embedder,
-            self.settings,
-            read_only,
-            redact,
-            reading,
-            forget_on_request,
-        )
         self._pipelines: Pipelines | None = None
         self._closed = False
-        observe_due(self)
-        if model is not None:  # LangChain's models are slow to import
-            from langmem_graph.pipelines import Pipelines as Opened
+        rooms = None
+        try:
+            rooms = opened(
+                partial(open_rooms, location, self.settings, chroma, read_only),
+                lambda rooms: rooms.release(0.0),
+            )
+            self._services = Services(
+                rooms,
+                embedder,
+                self.settings,
+                read_only,
+                redact,
+                reading,
+                forget_on_request,
+            )
+            observe_due(self)
+            if model is not None:  # LangChain's models are slow to import
+                from langmem_graph.pipelines import Pipelines as Opened
 
-            self._pipelines = Opened.open(self._services, model, causal_scorer)
+                self._pipelines = Opened.open(self._services, model, causal_scorer)
+        except BaseException:  # an interrupt, too, must not keep the lock
+            if rooms is not None:
+                rooms.release(0.0)
+            raise
 
     def __repr__(self) -> str:
         return f"Memory({self._services.directory.place})"

@@ -59,21 +59,12 @@ class Pipelines:
 
     @classmethod
     def open(cls, services: Services, model: Any, causal: CausalScorer | str) -> Self:
-        """Make the pipelines, with a scorer or its name; on failure close the
-        services.
-        """
-        try:
-            if isinstance(causal, str):
-                named = (
-                    create_causal_scorer(cast(Any, causal))
-                    if causal != "none"
-                    else None
-                )
-                return cls(services, model, named)
-            return cls(services, model, causal)
-        except BaseException:
-            services.close()
-            raise
+        """Make the pipelines, with a scorer or its name."""
+        if isinstance(causal, str):
+            is_named = causal != "none"
+            made = create_causal_scorer(cast(Any, causal)) if is_named else None
+            return cls(services, model, made)
+        return cls(services, model, causal)
 
     def expire_daily(self) -> None:
         """Delete what is older than it is to be kept, of all users: now, and once a

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from math import inf
 from queue import Empty, SimpleQueue
-from threading import Event, current_thread, main_thread
+from threading import Event, Lock, current_thread, main_thread
 from time import monotonic
 from typing import ParamSpec, TypeVar
 from weakref import WeakValueDictionary
@@ -187,3 +187,31 @@ def uninterrupted(work: Callable[P, T]) -> Callable[P, T]:
             _INTERRUPTED.reset(token)
 
     return inside
+
+
+def opened(work: Callable[[], T], undo: Callable[[T], object]) -> T:
+    """What the work opens, in another thread; where an interrupt ends the wait for it,
+    it is undone.
+    """
+    is_left, made, guard = Event(), list[T](), Lock()
+
+    def begin() -> None:
+        thing = work()
+        with guard:
+            if is_left.is_set():
+                undo(thing)
+            else:
+                made.append(thing)
+
+    def leave() -> None:
+        with guard:
+            is_left.set()
+            for thing in made:
+                undo(thing)
+
+    try:
+        uninterrupted(begin)()
+        return made[0]
+    except KeyboardInterrupt:
+        uninterrupted(leave)()
+        raise

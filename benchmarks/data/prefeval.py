@@ -83,6 +83,7 @@ def _conversation(
         gold=frozenset(gold),
         category=form,
         answer=f"Respects this preference: {row['preference']}",
+        rule="preference",
     )
     return Conversation(
         name, [Session("told", told), Session("other", rest)], [question]

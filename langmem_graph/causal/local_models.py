@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import httpx
 
-from langmem_graph.errors import CausalModelError
+from langmem_graph.errors import CausalModelError, shown_url
 
 Token = tuple[int, bool]
 """The id of a token, and whether it consists of whole characters."""
@@ -45,6 +45,7 @@ class LlamaServer:
         self, url: str, *, api_key: str | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
+        self._shown = shown_url(self.url)
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._client = httpx.Client(headers=headers, timeout=timeout)
 
@@ -103,7 +104,7 @@ class LlamaServer:
         answer = self._ask("/completion", body, "completion_probabilities")
         if [token.get("id") for token in answer] != list(tokens):
             raise CausalModelError(
-                f"The server at {self.url} did not write the tokens its grammar "
+                f"The server at {self._shown} did not write the tokens its grammar "
                 "names: it is too"
                 " old. Update llama.cpp, or choose the causal scorer 'verifier'."
             )
@@ -112,24 +113,25 @@ class LlamaServer:
     def _ask(self, path: str, body: dict[str, Any], wanted: str) -> list[Any]:
         if self._client.is_closed:
             raise CausalModelError(
-                f"The connection to {self.url} was closed; make another."
+                f"The connection to {self._shown} was closed; make another."
             )
         try:
             answer = self._client.post(f"{self.url}{path}", json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
+            kind = type(error).__name__
+            # what is wrong with a URL may quote a part of a password
+            why = f"{kind}: {error}" if self._shown == self.url else kind
             raise CausalModelError(
-                f"No llama-server answers at {self.url} ({type(error).__name__}: "
-                f"{error}). Start"
-                " one with `llama-server -m model.gguf`, or choose the causal scorer "
-                "'verifier'."
+                f"No llama-server answers at {self._shown} ({why}). Start one with "
+                "`llama-server -m model.gguf`, or choose the causal scorer 'verifier'."
             ) from error
         if answer.is_error:
-            raise CausalModelError(f"{self.url}{path} answered {_explained(answer)}")
+            raise CausalModelError(f"{self._shown}{path} answered {_explained(answer)}")
         try:
             return list(answer.json()[wanted])
         except (ValueError, KeyError, TypeError) as error:
             raise CausalModelError(
-                f"{self.url}{path} answered without {wanted!r}: a llama-server of "
+                f"{self._shown}{path} answered without {wanted!r}: a llama-server of "
                 "2025 or later"
                 " is needed, without a proxy that rewrites its answers."
             ) from error

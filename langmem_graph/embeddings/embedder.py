@@ -156,10 +156,11 @@ class Embedder:
 def _name(embeddings: "Embeddings") -> str:
     """The class and model of an embedder, which are recorded with its vectors."""
     named = (getattr(embeddings, field, None) for field in NAME_FIELDS)
-    model = next((value for value in named if value and isinstance(value, str)), "")
-    return (
-        f"{type(embeddings).__name__}:{model}" if model else type(embeddings).__name__
-    )
+    texts = (value for value in named if value and isinstance(value, str))
+    # a server's URL may be the name of its model
+    model = next((text for text in texts if not holds_password(text)), "")
+    kind = type(embeddings).__name__
+    return f"{kind}:{model}" if model else kind
 
 
 def _split_at_spaces(text: str) -> list[Span]:
@@ -194,7 +195,7 @@ def load_embedder(embeddings: "Embeddings | str | None") -> Embedder:
     if not isinstance(given, Embeddings):
         raise InvalidInputError(
             "embeddings must be a LangChain Embeddings object, a name or None, not "
-            f"{given!r}."
+            f"a {type(given).__name__}."
         )
     return Embedder(given)
 

@@ -48,7 +48,6 @@ async def decide(
     assembly = _Assembly({**state, "warnings": warnings}, filled)
     for slot in slots_of(tool):
         assembly.complete(slot)
-        assembly.report_patterns(slot)
     assembly.remove_unusable(tool.schema, (), assembly.arguments)
     assembly.report_errors(tool.schema)
     call = GroundedCall(
@@ -249,17 +248,13 @@ class _Assembly:
                     f"{slot_name(inner)} is left out: {wrong[0].message[:200]}"
                 )
 
-    def report_patterns(self, slot: Slot) -> None:
-        """Warn of a pattern of a given argument that nobody checked."""
-        if value_at(self.arguments, slot.path) is not None:
-            self.warnings += [
-                f"{slot.name} is not checked by the pattern {pattern[:100]!r}, which "
-                "RE2 cannot run"
-                for pattern in patterns_not_run(slot.schema)
-            ]
-
     def report_errors(self, schema: Mapping[str, Any]) -> None:
         """Report every remaining schema error as a missing argument or a warning."""
+        patterns = dict.fromkeys(patterns_not_run(schema)) if self.arguments else ()
+        self.warnings += [
+            f"nothing is checked by the pattern {pattern[:100]!r}, which RE2 cannot run"
+            for pattern in patterns
+        ]
         handled = set[tuple[Any, ...]]()
         named = _with_outer(slot.name for slot in self.missing)
         for error in errors(self.arguments, schema):

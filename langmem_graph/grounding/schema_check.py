@@ -29,6 +29,8 @@ MOST_CHECKS = 300_000
 """Parts of a value times parts of its schema, which bounds the time of a check."""
 MOST_MEMORY = 8 * 1024 * 1024
 """Bytes of a pattern, which bounds the time of compiling it."""
+MOST_STEPS = 20_000_000
+"""Instructions of a pattern times characters, which bounds the time of a search."""
 
 
 def problem(value: Any, schema: Any) -> str | None:
@@ -112,7 +114,7 @@ def _exact(number: Any) -> Fraction | None:
     """The number as it is written; None where it is infinite or none."""
     if isinstance(number, int):
         return Fraction(number)
-    return Fraction(str(number)) if isfinite(number) else None
+    return Fraction(str(float(number))) if isfinite(number) else None
 
 
 def _has_format(
@@ -143,10 +145,18 @@ def _compiled(pattern: str) -> Any:
         return None
 
 
+@lru_cache(maxsize=256)
 def _occurs(pattern: str, text: str) -> bool | None:
     """Whether the pattern occurs in a text; None where RE2 cannot run it."""
     compiled = _compiled(pattern)
     return None if compiled is None else compiled.search(text) is not None
+
+
+def _takes_long(pattern: str, text: str) -> bool:
+    """Whether the text is too long for a pattern with many repetitions."""
+    compiled = _compiled(pattern)
+    steps = 0 if compiled is None else compiled.programsize * len(text)
+    return bool(steps > MOST_STEPS)
 
 
 def _is_unique(
@@ -163,8 +173,17 @@ def _has_pattern(
     _: object, pattern: str, value: object, __: object
 ) -> Iterator[ValidationError]:
     """`pattern`."""
-    if isinstance(value, str) and _occurs(pattern, value) is False:
+    if not isinstance(value, str):
+        return
+    if _takes_long(pattern, value):
+        yield ValidationError("it is too long to be checked by its pattern")
+    elif _occurs(pattern, value) is False:
         yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def may_be_named(name: str, pattern: str) -> bool:
+    """Whether a pattern allows a property's name, or cannot be run."""
+    return _takes_long(pattern, name) or _occurs(pattern, name) is not False
 
 
 def _named_by_pattern(
@@ -175,7 +194,7 @@ def _named_by_pattern(
         return
     for pattern, part in patterns.items():
         for name, inside in value.items():
-            if _occurs(pattern, name):
+            if not _takes_long(pattern, name) and _occurs(pattern, name):
                 yield from checker.descend(inside, part, path=name)
 
 
@@ -190,7 +209,7 @@ def _additional(
     for name, inside in value.items():
         if name in properties:
             continue
-        if any(_occurs(pattern, name) is not False for pattern in patterns):
+        if any(may_be_named(name, pattern) for pattern in patterns):
             continue
         if part is False:
             yield ValidationError(f"{name!r} is not among the properties")

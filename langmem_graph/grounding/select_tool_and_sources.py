@@ -57,6 +57,8 @@ AROUND = 0.5
 NEWER = 3  # facts retrieved for each; ours
 _LONGEST = 300  # characters of a fact that is searched for
 _NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z][\w'’-]+")  # capitalised, within a sentence
+LONGEST_RANKED = 4_000
+"""Characters of a tool's description, and of a request, that are compared."""
 OWN = (
     "my name is;I was born on;my mobile number;my e-mail address;my street, I moved to;"
     "my home address"
@@ -82,7 +84,8 @@ async def select_tool(
 def _ranked(
     deps: Dependencies, tools: Sequence[ToolSpec], request: str
 ) -> list[ToolSpec]:
-    texts, embedder = [_described(tool) for tool in tools], deps.services.embedder
+    texts = [_described(tool)[:LONGEST_RANKED] for tool in tools]
+    request, embedder = request[:LONGEST_RANKED], deps.services.embedder
     words = np.array(
         [fuzz.token_set_ratio(request, text) for text in texts], dtype=np.float64
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from langmem_graph.grounding.schema_check import may_be_named
 from langmem_graph.llm.tool_specs import ToolSpec
 
 # levels of nested objects whose parts are slots; a deeper object is one slot
@@ -22,7 +23,9 @@ _NOTHING: Mapping[str, Any] = {"not": {}}
 _NAMING = ("title", "description")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\-.]+")
 MOST_BRACKETS = 400  # in arguments; a model in a repetition loop nests hundreds of them
-PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,30})(?:\.\d{1,30})?")
+PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?")
+LONGEST_DESCRIPTION = 2_000  # characters in which names of choices are looked for
+MOST_NAMES = 20  # of one choice
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,9 @@ class Slot:
         ]
         beside = [str(part[key]) for part in parts for key in _NAMING if part.get(key)]
         named = rf"(?<![^\s;,.]){re.escape(choice)}(?:\s?[:=–-]|\s)\s*([^;,.\n]+)"
-        return [choice, *beside, *map(str.strip, re.findall(named, self.description))]
+        described = self.description[:LONGEST_DESCRIPTION] if choice.strip() else ""
+        names = [choice, *beside, *map(str.strip, re.findall(named, described))]
+        return names[:MOST_NAMES]
 
 
 def slot_name(path: Sequence[str]) -> str:
@@ -228,7 +233,13 @@ def _inside(
             if step in form.get("properties", ())
         ]
         if free := not named:
-            named = [form.get("additionalProperties", True) for form in forms]
+            named = [
+                part
+                for form in forms
+                for pattern, part in form.get("patternProperties", {}).items()
+                if may_be_named(step, pattern)
+            ]
+            named = named or [form.get("additionalProperties", True) for form in forms]
     if False in named:
         return [], free
     return [one for one in named if isinstance(one, Mapping)] or [_ANYTHING], free

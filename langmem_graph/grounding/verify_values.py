@@ -50,6 +50,9 @@ _SAYS_BOOLEAN = {
     "no": False,
     "off": False,
 }
+MOST_READ = 2_000_000
+"""Values and quotes times the characters of the longest source."""
+MOST_CITED = 8  # quotes of one value
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
 _LONGEST_NAME = 200  # of a choice that is found in another spelling
 _GAP = r"[\s_'’-]{0,2}"
@@ -78,7 +81,7 @@ async def verify(
     )
     schema = state["tool"].schema
     arguments = read_arguments(proposal.arguments) or {}
-    if is_too_large(arguments, schema):
+    if is_too_large(arguments, schema) or _takes_long(proposal, state["evidence"]):
         run.warnings.append("the model's arguments are too large to be checked")
         arguments = {}
     proposed = leaves(arguments, schema)
@@ -93,6 +96,13 @@ async def verify(
     return {"filled": [*filled, *(one for one in rivals if one)]}
 
 
+def _takes_long(proposal: ToolFill, evidence: Evidence) -> bool:
+    """Whether looking for all that is proposed in the longest source takes long."""
+    longest = max((len(source.text) for source in evidence.sources), default=0)
+    values = proposal.arguments.count(",") + len(proposal.sources)
+    return values * longest > MOST_READ
+
+
 def _citations(
     proposal: ToolFill, evidence: Evidence
 ) -> dict[tuple[str, ...], list[Citation]]:
@@ -100,9 +110,14 @@ def _citations(
     sources.
     """
     found: dict[tuple[str, ...], list[Citation]] = defaultdict(list)
-    for taken in proposal.sources:
-        citation = evidence.citation(taken.fact, taken.quote)
-        found[_path(taken.path)] += [citation] if citation else []
+    named = {
+        (_path(taken.path), taken.fact, taken.quote): taken
+        for taken in proposal.sources
+    }
+    for path, fact, quote in named:
+        cited = found[path]
+        citation = evidence.citation(fact, quote) if len(cited) < MOST_CITED else None
+        cited += [citation] if citation else []
     return found
 
 
@@ -135,6 +150,8 @@ class ValueCheck:
             return FilledValue(
                 slot.path, "refused", reason=f"does not fit the schema: {wrong}"
             )
+        if isinstance(value, dict | list):
+            return FilledValue(slot.path, "refused", reason="is no single value")
         current = [one for one in cited if not _is_outdated(one, value)]
         for own in ([one for one in current if one.is_trusted], current):
             stands = all(

@@ -1,22 +1,16 @@
 """Chat models: from a name, from a server's URL, or checked as they are given."""
 
 import os
-import re
 from typing import Any
-from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_graph.errors import ChatModelError, decoded, may_hold_password
+from langmem_graph.errors import NOT_SHOWN, ChatModelError, may_hold_password, shown_url
 from langmem_graph.llm.answer_schemas import GroundedAnswer
 
 DEFAULT_MODEL = "openai:gpt-4o-mini"
 TIMEOUT_SECONDS = 120.0
 MAX_TOKENS = 1_024
-_CREDENTIALS = re.compile(r"//.*@", re.DOTALL)
-"""What stands before the host of a URL."""
-_PLAIN_URL = re.compile(r"https?://[^@?#\s]*")
-NOT_SHOWN = "not shown, as it may hold a password"
 
 
 def load_chat_model(
@@ -57,7 +51,7 @@ def load_chat_model(
         return made
     except Exception as error:  # every provider raises errors of its own
         named = NOT_SHOWN if model and may_hold_password(model) else model
-        shown = _shown(base_url) if base_url else None
+        shown = shown_url(base_url) if base_url else None
         at = f" at {shown}" if shown else ""
         text = f"No chat model ({named or ('any' if at else DEFAULT_MODEL)}{at})"
         if (named, shown) == (model, base_url or None):
@@ -76,9 +70,8 @@ def as_chat_model(model: Any) -> BaseChatModel:
     made = load_chat_model(model) if isinstance(model, str) else model
     if not isinstance(made, BaseChatModel):
         raise ChatModelError(
-            "model must be a name such as 'openai:gpt-4o-mini' or a chat model, "
-            "not "
-            f"{model!r}."
+            "model must be a name such as 'openai:gpt-4o-mini' or a chat model, not "
+            f"a {type(model).__name__}."
         )
     try:  # now: later, each call would just count as unusable
         made.with_structured_output(GroundedAnswer, include_raw=True)
@@ -89,16 +82,6 @@ def as_chat_model(model: Any) -> BaseChatModel:
             "Give a chat model with tool calling or JSON answers."
         ) from error
     return made
-
-
-def _shown(base_url: str) -> str:
-    """A server's URL as errors may quote it: without its user."""
-    bare = _CREDENTIALS.sub("//", decoded(base_url))
-    try:
-        has_port = urlsplit(bare).port != 0
-    except ValueError:  # the rest of a password
-        has_port = False
-    return bare if has_port and _PLAIN_URL.fullmatch(bare) else NOT_SHOWN
 
 
 def _first_model(base_url: str, key: str) -> str:

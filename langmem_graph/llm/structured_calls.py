@@ -32,7 +32,7 @@ from langchain_core.runnables import (
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, ValidationError
 
-from langmem_graph.errors import explain
+from langmem_graph.errors import explain, holds_password
 from langmem_graph.llm.forgiving_answers import (
     LONGEST_ANSWER,
     Reply,
@@ -341,9 +341,10 @@ def purpose_of(schema: type[BaseModel]) -> str:
 def _name_of(model: BaseChatModel) -> str:
     """The name of the model as its class gives it, else the name of the class."""
     given = (getattr(model, name, None) for name in ("model_name", "model"))
-    return next(
-        (name for name in given if isinstance(name, str) and name), type(model).__name__
-    )
+    texts = (name for name in given if isinstance(name, str) and name)
+    # a server's URL may be the name of its model
+    named = (text for text in texts if not holds_password(text))
+    return next(named, type(model).__name__)
 
 
 def prompt_tokens(

@@ -81,13 +81,17 @@ def tool_spec(tool: Any) -> ToolSpec:
         InvalidInputError: it is none of these, has no name, or its schema is not valid.
     """
     function = _function(tool)
-    name = str(function.get("name") or "").strip()
+    name = _as_text(function.get("name")).strip()
     if not name:
         raise InvalidInputError(
             "The tool has no name. Give it one: 'name', or 'title' in a schema."
         )
     schema = _resolved(function.get("parameters") or {}, name)
-    return ToolSpec(name, str(function.get("description") or ""), schema)
+    return ToolSpec(name, _as_text(function.get("description")), schema)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _function(tool: Any) -> Mapping[str, Any]:
@@ -222,6 +226,9 @@ class _Expansion:
         if not isinstance(reference, str):
             return {}
         self._count(reference)
+        # the first two are the root, with its definitions and without
+        if any(_has_id(outer) for outer in (*around, part)[2:]):
+            raise ValueError("a $ref below an $id of a part is not supported")
         target = self._target(reference)
         if any(target is outer for outer in (*around, part)):
             return {}
@@ -269,6 +276,10 @@ class _Expansion:
 def parts_of_text(value: Any) -> int:
     """As how many further parts a long text counts."""
     return len(value) // CHARACTERS_A_PART if isinstance(value, str) else 0
+
+
+def _has_id(part: Any) -> bool:
+    return isinstance(part, Mapping) and isinstance(part.get("$id"), str)
 
 
 def _text(name: Any) -> str:

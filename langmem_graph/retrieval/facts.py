@@ -109,8 +109,10 @@ def _scored(
     chains = ranked_chains(connection, ranked, depth, signal)
     score_of = {n: scores[chain[-1]] for chain in chains for n in chain}
     if older > 1:
-        below = superseded_labels.superseded_by(connection, [c[0] for c in chains])
-        chains = [(chain[0], *below.get(chain[0], ())[:older]) for chain in chains]
+        held = superseded_labels.held_before(connection, [c[0] for c in chains])
+        # what was found and corrected held at no time
+        whole = (dict.fromkeys((*chain, *held[chain[0]])) for chain in chains)
+        chains = [tuple(chain)[: 1 + older] for chain in whole]
     found = superseded_labels.labelled_records(
         connection, [n for chain in chains for n in chain]
     )

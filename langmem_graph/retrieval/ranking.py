@@ -27,7 +27,7 @@ Scores = NDArray[np.float64]
 Vector = NDArray[np.float32]
 MESSAGE_WEIGHTS = {
     "dense": 1.0,  # cosine of the best piece
-    "words": 2.5,  # BM25, for what it tells apart; see `telling_words`
+    "words": 2.75,  # BM25, for what it tells apart; see `telling_words`
     "records": 0.25,  # score of the best record that cites it
     "turn": 1.0,  # cosine of the reply to it, or of the message that it replies to
     "session": 1.3,  # mean of the session's three best cosines
@@ -37,10 +37,10 @@ MESSAGE_WEIGHTS = {
     # the user said it and the assistant's words are asked for, or the other way round
     "other_speaker": -0.4,
 }
-RECORD_WEIGHTS = {"dense": 1.0, "words": 2.5, "date": 1.0}
+RECORD_WEIGHTS = {"dense": 1.0, "words": 2.75, "date": 1.0}
 TOLD_APART = 20
 """How many of the next best messages tell whether a query's words tell anything."""
-TELLING = 1.5
+TELLING = 1.6
 """The power that holds back what some words of the query are in."""
 WHOLE_CHARS, QUESTION_CHARS = 100, 140
 """A message of so many characters is no mere "Yes!"; a longer question tells something

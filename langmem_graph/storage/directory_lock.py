@@ -34,16 +34,17 @@ class DirectoryLock:
 
     def __init__(self, path: Path) -> None:
         self._file = path / LOCK_FILE
+        # any thread may close
+        self._lock = FileLock(self._file, thread_local=False)
         try:
             (path / USERS).mkdir(parents=True, exist_ok=True)
-            # any thread may close
-            self._lock = FileLock(self._file, thread_local=False)
             self._lock.acquire(timeout=LOCK_SECONDS)
             if isinstance(
                 self._lock, SoftFileLock
             ):  # a plain file, which outlives a killed process
                 self._lock.release()
                 raise OSError("its disk has no locks")
+            self._identity: tuple[int, int] | None = identity_of(self._file)
         except Timeout as error:
             raise MemoryLockedError(
                 f"{path} is open in another process; one process writes at a time. "
@@ -62,7 +63,9 @@ class DirectoryLock:
                 "can share it "
                 "there through a Chroma server: Memory(path, chroma='http://localhost:8000')."
             ) from error
-        self._identity: tuple[int, int] | None = identity_of(self._file)
+        except BaseException:  # an interrupt
+            self._lock.release()
+            raise
 
     def check(self) -> None:
         """Raise if the lock's file was deleted or replaced: others could lock the new

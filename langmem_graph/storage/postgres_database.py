@@ -246,6 +246,7 @@ def _read_url(database: str) -> URL:
         # of options without a value SQLAlchemy keeps nothing
         is_unclear = (
             _is_unclear(url.host, url.database, *_hosts(url))
+            or ":" in decoded(url.database or "")
             or "@" in decoded(f"{location}".partition("?")[2])
             or not _OPTIONS.issuperset(url.query)
         )
@@ -269,7 +270,7 @@ def _hosts(url: URL) -> list[str]:
 
 def _is_unclear(*told: Any) -> bool:
     """Whether a host or database, which errors show, may be the rest of a password."""
-    return any(sign in decoded(f"{told}") for sign in "@=")
+    return any(sign in decoded(f"{told}") for sign in "@=;&")
 
 
 def _told_of_pool(pool: Any) -> Mapping[str, Any]:

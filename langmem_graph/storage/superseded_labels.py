@@ -106,11 +106,9 @@ def _chains(connection: Connection, past: Iterable[int]) -> dict[int, list[int]]
     return {n: _chain(n, above, rank) for n in wanted}
 
 
-def superseded_by(
-    connection: Connection, newest: Iterable[int]
-) -> dict[int, list[int]]:
+def held_before(connection: Connection, newest: Iterable[int]) -> dict[int, list[int]]:
     """What each of these records superseded, directly or through others, the newest
-    first.
+    first; without what was corrected, as it held at no time.
     """
     below: dict[int, set[int]] = defaultdict(set)
     query = select(links.c.source, links.c.target, records.c.valid_from).join(
@@ -118,10 +116,11 @@ def superseded_by(
     )
     kept = query.where(links.c.kind == SUPERSEDES, records.c.status.in_(PAST))
     kept = kept.where(*within(connection, RECORDS, records.c.n))
+    held = records.c.valid_to.is_(None) | (records.c.valid_to > records.c.valid_from)
     since, fresh = dict[int, datetime](), set(newest)
     wanted = set(fresh)
     while fresh:
-        rows = list(rows_where_in(connection, kept, links.c.source, fresh))
+        rows = list(rows_where_in(connection, kept.where(held), links.c.source, fresh))
         for row in rows:
             below[row.source].add(row.target)
         fresh = {row.target for row in rows} - since.keys() - wanted

@@ -43,7 +43,7 @@ from langmem_graph.store.items import Reading, Search
 from langmem_graph.store.operations import Call, Read, check_paths
 from langmem_graph.store.shared_folder import SharedFolder
 from langmem_graph.store.writer import Writer, take
-from langmem_graph.threads import finish, in_thread, in_thread_of, uninterrupted
+from langmem_graph.threads import finish, in_thread, in_thread_of, opened, uninterrupted
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -141,20 +141,27 @@ class ChromaStore(Closing, BaseStore):
         self._swept: Future[None] = Future()
         self._swept.set_result(None)
         self._closed = False
-        self._directory = MemoryDirectory.open(
-            location, self._settings, chroma=chroma, read_only=False
-        )
-        try:
-            self._folder = SharedFolder.enter(self._directory, self._settings)
-        except BaseException:
-            self._directory.release(0.0)
-            raise
-        self._writer = Writer(self._folder, self._embedder, self._settings)
         self._waiting = {kind: deque[Call]() for kind in ("reading", "writing")}
+        directory = folder = None
         try:
-            self._writer.do_all()
+            directory = opened(
+                lambda: MemoryDirectory.open(
+                    location, self._settings, chroma=chroma, read_only=False
+                ),
+                lambda directory: directory.release(0.0),
+            )
+            folder = opened(
+                partial(SharedFolder.enter, directory, self._settings),
+                lambda folder: folder.leave(0.0),
+            )
+            self._directory, self._folder = directory, folder
+            self._writer = Writer(folder, self._embedder, self._settings)
+            uninterrupted(self._writer.do_all)()
         except BaseException:
-            self.close()
+            if folder is not None:
+                folder.leave(0.0)
+            if directory is not None:
+                directory.release(0.0)
             raise
 
     @classmethod
@@ -287,6 +294,7 @@ class ChromaStore(Closing, BaseStore):
         """Async twin of `rebuild`."""
         await in_thread(self.rebuild, reembed=reembed)
 
+    @uninterrupted
     def sweep_ttl(self) -> int:
         """Delete the items whose time to live has passed, and return how many there
         were.
@@ -302,6 +310,7 @@ class ChromaStore(Closing, BaseStore):
         """Async twin of `sweep_ttl`."""
         return await in_thread(self.sweep_ttl)
 
+    @uninterrupted
     def start_ttl_sweeper(
         self, sweep_interval_minutes: float | None = None
     ) -> Future[None]:
@@ -318,10 +327,11 @@ class ChromaStore(Closing, BaseStore):
                 or self.ttl_config.get("sweep_interval_minutes")
                 or 5
             )
-            self._swept = Future()
-            given = (self._swept, minutes * 60)
-            self._sweeper = Thread(target=self._sweep_until, args=given, daemon=True)
-            self._sweeper.start()
+            swept = Future[None]()
+            given = (swept, minutes * 60)
+            sweeper = Thread(target=self._sweep_until, args=given, daemon=True)
+            sweeper.start()
+            self._swept, self._sweeper = swept, sweeper
         return self._swept
 
     def _sweep_until(self, stopped: Future[None], seconds: float) -> None:
@@ -333,6 +343,7 @@ class ChromaStore(Closing, BaseStore):
             except LangMemGraphError as error:
                 _log.warning("%s", error)
 
+    @uninterrupted
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
         """Stop sweeping; returns whether a sweep that is running ended within so many
         seconds.

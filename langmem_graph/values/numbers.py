@@ -165,10 +165,11 @@ def _in_figures(text: str, context: str, whole: bool) -> Iterator[Amount]:
 
 def _in_words(text: str) -> Iterator[Amount]:
     for found in _WORDS.finditer(text):
-        number, following = (
-            _IN_WORDS[found[1].casefold()],
-            _FOLLOWING.match(text, found.end()),
-        )
+        # a Turkish I is found as an i, and is none
+        number = _IN_WORDS.get(found[1].casefold())
+        following = _FOLLOWING.match(text, found.end())
+        if number is None:
+            continue
         unit = following["word"].casefold() if following else ""
         near = (
             f"{text[max(0, found.start() - 10) : found.start()]} "
@@ -348,12 +349,19 @@ def _patterns() -> list[tuple[re.Pattern[str], str, str, str]]:
     return made
 
 
+def _in(names: Mapping[str, str], word: str) -> str:
+    """What a word stands for; itself where only its case is another, as of a Turkish
+    I.
+    """
+    return names.get(word.casefold(), word)
+
+
 def in_english(words: str) -> str:
     """Words with the names of months and weekdays, and "to" between days, in
     English.
     """
     pattern, english = _calendar()
-    return pattern.sub(lambda found: f" {english[found[1].casefold()]}", words).strip()
+    return pattern.sub(lambda found: f" {_in(english, found[1])}", words).strip()
 
 
 @cache

@@ -110,17 +110,34 @@ def test_a_model_plans_what_is_recalled_for_each_question(
 ) -> None:
     seen: dict[str, list[Any]] = {}
     with somebody(tmp_path / "q", seen):
-        run("--systems", f"{by_hand.REASONED},dense")
+        run("--systems", "ours-auto,dense")
     assert len(seen["plan"]) == len({one["tag"] for one in seen["plan"]}) == 4
     rows = map(
         json.loads, (tmp_path / "out" / by_hand.ANSWERS).read_text().splitlines()
     )
-    shown = [row["shown"] for row in rows if row["system"] == by_hand.REASONED]
+    shown = [row["shown"] for row in rows if row["system"] == "ours-auto"]
     # what the plan named, and nothing else
     assert [len(ids) for ids in shown] == [1] * 4
     told = capsys.readouterr().out
     assert "model calls of ours-auto, mean per question: 1.0 (4 in all)" in told
     assert "model calls of dense" not in told
+
+
+def test_another_set_is_asked_with_what_is_recalled_without_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(by_hand, "MiniLMEmbeddings", HashEmbeddings)
+    monkeypatch.setattr(by_hand.common, "OUTPUT", tmp_path)
+    data, queue = tiny.beam(tmp_path / "data"), tmp_path / "q"
+    words = [str(tmp_path / "out"), "--set", "beam", "--data", str(data)]
+    seen: dict[str, list[Any]] = {}
+    with somebody(queue, seen):
+        by_hand.main([*words, "--queue", str(queue), "--systems", "ours-fast,dense"])
+    assert sorted(seen) == ["1", "2", "judge"]
+    assert any("<memory>" in one["user"] for one in seen["1"] + seen["2"])
+    told = capsys.readouterr().out
+    assert "without category 5" not in told
+    assert "set: beam" in told
 
 
 def test_what_is_kept_holds_no_text_of_the_data(run: Any, tmp_path: Path) -> None:

@@ -107,9 +107,109 @@ def test_a_pattern_that_is_not_run_is_reported(open_memory: Any) -> None:
     model = AnswersBySchema(ToolFill=filling(("code", "bob", "f0", "Take bob")))
     call = open_memory(model).user("ana").ground(tool, "Take bob")
     assert call.arguments == {"code": "bob"}
-    assert "code is not checked by the pattern" in call.warnings[0]
+    assert "nothing is checked by the pattern" in call.warnings[0]
     other = open_memory(AnswersBySchema(ToolFill=filling())).user("ana")
     assert not any("pattern" in one for one in other.ground(tool, "Go").warnings)
+
+
+@pytest.mark.parametrize("quote", ["3 Aprıl", "3 APRİL", "sıx", "SİX cups"])
+def test_a_turkish_i_is_no_fault(open_memory: Any, quote: str) -> None:
+    day = {"type": "string", "format": "date"}
+    parts = {"day": day, "n": {"type": "integer"}}
+    tool = {"title": "act", "type": "object", "properties": parts}
+    fill = filling(("day", "2026-04-03", "f0", quote), ("n", 6, "f0", quote))
+    call = open_memory(AnswersBySchema(ToolFill=fill)).user("ana").ground(tool, quote)
+    assert call.name == "act"
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [1]])
+def test_an_object_in_the_place_of_a_single_value(open_memory: Any, value: Any) -> None:
+    forms = [{"type": "string"}, {"minProperties": 1}, {"minItems": 1}, {"const": "b"}]
+    tool = {"title": "act", "type": "object", "properties": {"x": {"anyOf": forms}}}
+    fill = filling(("x", value, "f0", "Take it"))
+    call = open_memory(AnswersBySchema(ToolFill=fill)).user("a").ground(tool, "Take it")
+    assert call.arguments == {}
+
+
+@pytest.mark.parametrize("value", ["1٣", "0.５"])
+def test_digits_of_other_scripts_are_no_json(open_memory: Any, value: str) -> None:
+    number = {"type": "number"}
+    tool = {"title": "act", "type": "object", "properties": {"n": number}}
+    fill = filling(("n", value, "f0", value))
+    call = open_memory(AnswersBySchema(ToolFill=fill)).user("ana").ground(tool, value)
+    assert call.arguments == {}
+
+
+def test_a_name_that_a_pattern_allows_is_sent_and_another_is_not(
+    open_memory: Any,
+) -> None:
+    named = {"patternProperties": {"^x": {"type": "string"}}}
+    tool = {
+        "title": "act",
+        "type": "object",
+        "properties": {"o": {"type": "object", **named, "additionalProperties": False}},
+    }
+    answer = {"xa": "tea xa", "ya": "tea ya"}
+    fill = filling(("o", answer, "f0", "tea xa, tea ya"))
+    asked = "Take tea xa, tea ya"
+    call = open_memory(AnswersBySchema(ToolFill=fill)).user("ana").ground(tool, asked)
+    assert call.arguments == {"o": {"xa": "tea xa"}}
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "cited", "asked"),
+    [
+        ({"enum": ["", "b"], "description": "\n" * 100_000}, "", 1, "Take it"),
+        (
+            {
+                "anyOf": [
+                    {"pattern": f"^(?:{'?'.join(LETTERS)}?){{{900 + n}}}X"}
+                    for n in range(20)
+                ]
+            },
+            LETTERS * 400,
+            1,
+            "Take it",
+        ),
+        ({"enum": ["a"], "description": "a 0,a 1," * 30_000}, "a", 1, "Take it"),
+        ({"type": "array", "items": {"type": "integer"}}, [7] * 1_000, 50, "Take 8"),
+        ({"type": "string"}, "b", 400, "a" * 20_000),
+        (
+            {"type": "array", "items": {"type": "string"}},
+            ["u"] * 2_000,
+            0,
+            "x" * 27_000,
+        ),
+    ],
+    ids=["blank", "repeated", "named", "cited", "quoted", "uncited"],
+)
+def test_nothing_takes_long(
+    open_memory: Any, part: Any, value: Any, cited: int, asked: str
+) -> None:
+    tool = {"title": "act", "type": "object", "properties": {"x": part}}
+    quotes = [("x", value, "f0", asked[: 2 + n]) for n in range(cited or 1)]
+    fill = filling(*quotes)
+    if not cited:
+        fill["sources"] = []
+    user = open_memory(AnswersBySchema(ToolFill=fill)).user("ana")
+    start = time.process_time()
+    user.ground(tool, asked)
+    assert time.process_time() - start < 8
+
+
+def test_the_best_tool_is_chosen_soon_from_long_descriptions(open_memory: Any) -> None:
+    tools = [
+        {"title": name, "description": "words of all kinds " * 20_000, "type": "object"}
+        for name in ("one", "two")
+    ]
+    model = AnswersBySchema(ToolChoice={"tool": "t1"}, ToolFill=filling())
+    user = open_memory(model).user("ana")
+    start = time.process_time()
+    user.ground(tools, "Take tea. " * 10_000)
+    assert time.process_time() - start < 8
 
 
 def test_arguments_too_large_for_a_schema_are_not_read(open_memory: Any) -> None:

@@ -324,6 +324,22 @@ def test_what_must_hold_together_may_be_long() -> None:
     assert problem("x" * 598, slot.schema) is not None
 
 
+def test_a_reference_below_another_id_is_refused() -> None:
+    inner = {"$id": "http://x/y", "$defs": {"t": {"type": "integer"}}}
+    part = {**inner, "properties": {"n": {"$ref": "#/$defs/t"}}}
+    tool = {**tool_with(part), "$defs": {"t": {"type": "string"}}}
+    with pytest.raises(InvalidInputError, match=r"\$id"):
+        tool_spec(tool)
+    named = {**tool_with({"$ref": "#/$defs/t"}), "$id": "http://x", "$defs": {"t": {}}}
+    assert tool_spec(named).name == "act"
+
+
+@pytest.mark.parametrize("name", [10**5_000, 7, ["act"]], ids=["long", "short", "list"])
+def test_a_name_that_is_no_text_is_none(name: Any) -> None:
+    with pytest.raises(InvalidInputError, match="no name"):
+        tool_spec({"name": name, "parameters": {}})
+
+
 def test_a_pattern_that_is_used_often_counts_once() -> None:
     fields = {f"f{n}": {"type": "string", "pattern": "^[a-z]+$"} for n in range(300)}
     spec = tool_spec({"title": "act", "type": "object", "properties": fields})

@@ -341,6 +341,17 @@ def test_a_chain_of_several_branches_is_brought_without_what_was_taken_back(
     assert {fact.record_id for fact in left} >= {"r3", "r9"}
 
 
+def test_what_was_corrected_is_no_value_of_the_past(memory: Memory) -> None:
+    ana = memory.user("ana")
+    live_in(ana, "Porto", "Berlin", "Oslo")
+    told(ana, "Ana lives in Turin.", "m9", "r9", "2025-03-20")
+    changed(memory, "corrects", "r9", "m3", "live in Oslo", by="r3")
+    with memory._services.room("ana") as room:
+        search = UserSearch.of(memory._services, room)
+        found = find_facts(search, "Oslo", 1, history=True)
+    assert {fact.record_id for fact in found} == {"r1", "r2", "r3"}
+
+
 @pytest.mark.parametrize("relation", ["semantic", "entity", "causal"])
 def test_facts_of_a_chain_are_the_newest_and_the_nearest(
     memory: Memory, relation: Any

@@ -7,6 +7,7 @@ frame holds open is not let go of by chance.
 import _weakrefset
 import asyncio
 import concurrent.futures._base as futures_of_python
+import functools
 import gc
 import os
 import random
@@ -23,6 +24,7 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+from langgraph.store.base import TTLConfig
 
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.runtime import LoopThread
@@ -37,7 +39,12 @@ SETTINGS = nested(storage__busy_timeout_seconds=2.0, storage__index_batch=8)
 
 # Between a lock and its release Python lets no signal in; what is raised while an object
 # is collected is not seen by its caller.
-NOT_INSIDE = {threading.__file__, weakref.__file__, _weakrefset.__file__}
+NOT_INSIDE = {
+    threading.__file__,
+    weakref.__file__,
+    _weakrefset.__file__,
+    functools.__file__,  # of `cached_property` all objects of a class have one lock
+}
 TAKING, FUTURES = threading.Condition.__enter__.__code__, futures_of_python.__file__
 
 
@@ -149,6 +156,68 @@ def test_a_store_that_was_interrupted_anywhere_leaves_nothing_open(
             store.put(("a",), "key", {"text": f"after {place}"})
             assert store.search(("a",), query="after")
     assert len(kept) >= 8
+
+
+OF_STORE: dict[str, Callable[[ChromaStore], Any]] = {
+    "rebuild": lambda store: store.rebuild(),
+    "start_ttl_sweeper": lambda store: store.start_ttl_sweeper(),
+    "stop_ttl_sweeper": lambda store: store.stop_ttl_sweeper(),
+    "sweep_ttl": lambda store: store.sweep_ttl(),
+}
+
+
+@pytest.mark.parametrize("name", sorted(OF_STORE))
+def test_a_stores_method_that_was_interrupted_anywhere_leaves_nothing_open(
+    name: str, tmp_path: Path
+) -> None:
+    kept = list[BaseException]()
+    path, ttl = tmp_path / "m", TTLConfig(default_ttl=1e-9)
+    with ChromaStore(
+        path, embeddings=HashEmbeddings(), settings=SETTINGS, ttl=ttl
+    ) as store:
+        store.put(("a",), "key", {"text": "first"})
+        store.start_ttl_sweeper()
+        for place in places(lambda: OF_STORE[name](store), 60):
+            store.put(("a",), "key", {"text": f"{place}"})
+            try:
+                with interrupted_at(place):
+                    OF_STORE[name](store)
+            except KeyboardInterrupt as problem:
+                kept.append(problem)
+            store.put(("a",), "other", {"text": f"after {place}"})
+            store.start_ttl_sweeper()
+    assert len(kept) >= 3
+    with FileLock(path / "lock", timeout=0):
+        pass
+
+
+@pytest.mark.parametrize("opened", ["memory", "store"])
+def test_an_opening_that_was_interrupted_anywhere_leaves_nothing_open(
+    opened: str, tmp_path: Path
+) -> None:
+    def open_at(path: Path) -> Any:
+        if opened == "store":
+            return ChromaStore(path, embeddings=HashEmbeddings(), settings=SETTINGS)
+        model = ScriptedChatModel(answers={"Extraction": {"memories": []}})
+        return Memory(path, embeddings="hash", model=model, settings=SETTINGS)
+
+    open_at(tmp_path / "imports").close()
+    first, kept = list[Any](), list[BaseException]()
+    everywhere = places(lambda: first.append(open_at(tmp_path / "first")), 120)
+    first[0].close()
+    for place in everywhere:
+        path, made = tmp_path / f"{place}", list[Any]()
+        try:
+            with interrupted_at(place):
+                made.append(open_at(path))
+        except KeyboardInterrupt as problem:
+            kept.append(problem)
+        for one in [*made, open_at(path)]:
+            one.close()
+        # what was being opened is closed in the background
+        with FileLock(path / "lock", timeout=10):
+            pass
+    assert len(kept) >= 20
 
 
 def test_a_close_that_was_interrupted_anywhere_is_completed_by_the_next(

@@ -10,8 +10,14 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from typer.testing import CliRunner
 
 from langmem_graph import ChromaStore, Memory
+from langmem_graph.causal.local_models import LlamaServer
 from langmem_graph.cli.commands import app
-from langmem_graph.errors import InvalidInputError, LangMemGraphError, StorageError
+from langmem_graph.errors import (
+    CausalModelError,
+    InvalidInputError,
+    LangMemGraphError,
+    StorageError,
+)
 from langmem_graph.storage.chroma_index import check_chroma
 from langmem_graph.storage.location import read_location
 from langmem_graph.testing import HashEmbeddings
@@ -51,6 +57,8 @@ REFUSED = [
     f"postgresql%253a%252F%252Fapp%3A{SECRET}%2540host/db",
     f"postgresql:%2F%2Fapp:{SECRET}%40host/db",
     f"app%3A{SECRET}%40host/db",
+    f"app：{SECRET}＠host/db",
+    f"postgresql：//app：{SECRET}＠host/db",
     f"postgresql://app:\ud800{SECRET}@host/db",
     f"postgresql://app:\0{SECRET}@host/db",
     f"app:s3/{SECRET}@host/db",
@@ -93,6 +101,10 @@ UNCLEAR = [
     f"postgresql://host=127.0.0.1 port=1 password={SECRET} dbname=x",
     f"postgresql://127.0.0.1:1/db?port={SECRET}",
     f"postgresql://127.0.0.1:1/db?plugin={SECRET}",
+    f"postgresql://app：{SECRET}＠127.0.0.1:1/db",
+    f"postgresql://127.0.0.1:1/db&user:app&password:{SECRET}",
+    f"postgresql://127.0.0.1:1/db;pwd:{SECRET}",
+    f"postgresql://127.0.0.1:1/db:{SECRET}",
     f"postgresql://{SECRET}..b/db",
     f"postgresql://{'a' * 64}/db",
     f"postgresql:///db?host=a,{SECRET}..b",
@@ -279,6 +291,9 @@ GIVEN = [
     ["mcp", "-u", URL],
     ["mcp", "--http", "-u", "a", "--host", f"http://{SECRET}"],
     ["search", "tea", "-u", f"app:s3/{SECRET}@host/db"],
+    ["users", "-m", "postgresql://app:my", f"{SECRET}@host/db"],
+    ["users", "-m", "host=h", f"pass={SECRET}"],
+    ["chat", "--base-url", f"http://127.0.0.1:1/v1&key={SECRET}"],
     ["users", "-m", f"app:s3/{SECRET}@host/db"],
     ["demo", "-m", "service=prod"],
     ["demo", "-m", f"app:s3/{SECRET}@host/db"],
@@ -351,6 +366,37 @@ def test_an_error_about_the_environment_shows_no_password(
     with pytest.raises(LangMemGraphError) as error:
         Memory.from_environment()
     assert SECRET not in "".join(traceback.format_exception(error.value))
+
+
+def test_a_wrong_model_or_embedder_is_not_quoted(tmp_path: Path) -> None:
+    wrong: Any = {"base_url": f"http://app:{SECRET}@127.0.0.1:1"}
+    for given in ({"model": wrong}, {"embeddings": wrong}):
+        with pytest.raises(LangMemGraphError, match="dict") as error:
+            Memory(tmp_path / "m", **given)
+        assert SECRET not in "".join(traceback.format_exception(error.value))
+
+
+class ServedEmbeddings(HashEmbeddings):
+    """An embedder whose model is the URL of a server."""
+
+    model = f"http://app:{SECRET}@127.0.0.1:1"
+
+
+def test_an_embedders_url_is_no_name(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m", embeddings=ServedEmbeddings()) as memory:
+        memory.user("a").add({"role": "user", "content": "I like tea."}, session_id="s")
+        assert SECRET not in str(memory.user("a").doctor().embedder)
+    kept = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
+    assert not any(SECRET.encode() in content for content in kept)
+
+
+@pytest.mark.enable_socket  # nothing listens there
+@pytest.mark.parametrize("url", ["http://app:{}@127.0.0.1:1", "http://127.0.0.1:a{}"])
+def test_a_llama_servers_password_is_not_shown(url: str) -> None:
+    server = LlamaServer(url.format(SECRET), timeout=1)
+    with server, pytest.raises(CausalModelError, match="llama-server") as error:
+        server.nll("a", "b")
+    assert SECRET not in str(error.value)
 
 
 def test_the_environment_names_a_database_in_any_spelling(
