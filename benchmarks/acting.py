@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import common
+from benchmarks.long_replies import long_replies, replied
 from benchmarks.metrics import tool_calls
 from benchmarks.metrics.tool_calls import ToolTask
 from benchmarks.reasoning import load, share
@@ -114,8 +115,14 @@ def _bytes(value: Any) -> bytes:
 
 
 @contextmanager
-def remembering(lines: Sequence[dict[str, Any]], **options: Any) -> Iterator[Memory]:
-    """A memory of these lines; its model's answers can be changed."""
+def remembering(
+    lines: Sequence[dict[str, Any]],
+    replies: Iterator[str] | None = None,
+    **options: Any,
+) -> Iterator[Memory]:
+    """A memory of these lines, with replies behind them; its model's answers can be
+    changed.
+    """
     with (
         TemporaryDirectory() as directory,
         Memory(
@@ -124,7 +131,7 @@ def remembering(lines: Sequence[dict[str, Any]], **options: Any) -> Iterator[Mem
     ):
         user = memory.user("user")
         for day, own in groupby(lines, key=lambda line: line["at"][:10]):
-            user.add([_message(line) for line in own], session_id=day)
+            user.add(replied(map(_message, own), replies), session_id=day)
         records = [_record(line) for line in lines if line["record"]]
         report = user.add_records(records)
         assert not report.rejected, report.rejected
@@ -279,8 +286,11 @@ def main() -> None:
     made.add_argument(
         "--misses", action="store_true", help="also list what is not right"
     )
+    made.add_argument(
+        "--replies", action="store_true", help="a long reply behind each message"
+    )
     options = made.parse_args()
-    done, lies = acting()
+    done, lies = acting(replies=long_replies() if options.replies else None)
     text = report_acting(done, lies)
     if options.misses:
         text += "\n\n" + "\n".join(f"- {miss}" for miss in misses(done))

@@ -19,6 +19,7 @@ from typing import Any
 
 from benchmarks import common
 from benchmarks.chatter import make_chat, sessions
+from benchmarks.long_replies import long_replies, replied
 from benchmarks.stand_ins import ActAnswers, HopAnswers, answers_of
 from langmem_graph.memory import Memory
 from langmem_graph.results import Recall
@@ -44,7 +45,11 @@ class Asking:
     """
 
     def __init__(
-        self, directory: str, lines: Sequence[dict[str, Any]], **options: Any
+        self,
+        directory: str,
+        lines: Sequence[dict[str, Any]],
+        replies: Iterator[str] | None = None,
+        **options: Any,
     ) -> None:
         self.reader = ScriptedChatModel()
         self.memory = Memory(
@@ -53,7 +58,8 @@ class Asking:
         self.user = self.memory.user("user")
         for line in lines:
             said = {"role": "user", "content": line["message"], "id": line["id"]}
-            self.user.add([{**said, "at": line["at"]}], session_id=line["at"][:10])
+            talk = replied([{**said, "at": line["at"]}], replies)
+            self.user.add(talk, session_id=line["at"][:10])
         if lines:  # records need a message that is stored
             self.user.add_records([_record(line) for line in lines])
         self.user.flush()  # the reader finds nothing more in them
@@ -69,7 +75,10 @@ class Asking:
 
 @contextmanager
 def asking(lines: Sequence[dict[str, Any]], **options: Any) -> Iterator[Asking]:
-    """A memory of these lines, a message and a record of each."""
+    """A memory of these lines, a message and a record of each.
+
+    `replies` stand behind the messages; other options are those of `Memory`.
+    """
     with TemporaryDirectory() as directory:
         made = Asking(directory, lines, **options)
         with made.memory:
@@ -351,10 +360,14 @@ def main() -> None:
     """Print the tables."""
     made = common.parser(__doc__)
     made.add_argument("parts", nargs="*", default=["hops", "acts", "speed"])
+    made.add_argument(
+        "--replies", action="store_true", help="a long reply behind each message"
+    )
     options = made.parse_args()
+    replies = long_replies() if options.replies else None
     reports: dict[str, Callable[[], str]] = {
-        "hops": lambda: report_hops(hops()),
-        "acts": lambda: report_acts(acts()),
+        "hops": lambda: report_hops(hops(replies=replies)),
+        "acts": lambda: report_acts(acts(replies=replies)),
         "speed": speed,
     }
     text = "\n\n".join(reports[part]() for part in options.parts)

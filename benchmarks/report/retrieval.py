@@ -1,6 +1,6 @@
 """The tables of retrieval: no model was called."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from benchmarks.common import table
@@ -43,6 +43,7 @@ def retrieval_tables(
         _overall(systems, data.cuts),
     ]
     parts += ["", _other_measures(systems, data.cuts)]
+    parts += _paired(systems)
     if data.name == "locomo":
         parts += _without_adversarial(systems)
     if data.name == "realmem" and data.by == "message":
@@ -53,6 +54,9 @@ def retrieval_tables(
     )
     parts += breakdown(
         "Question kind", systems, lambda row: row["kind"], recall_at, measured
+    )
+    parts += breakdown(
+        "Whose words the gold is", systems, _roles(data), recall_at, measured
     )
     parts += breakdown(
         distance.TITLE, systems, distance.quarters(data), recall_at, measured
@@ -132,6 +136,44 @@ def _other_measures(systems: dict[str, list[Row]], cuts: Sequence[int]) -> str:
         for name, own in systems.items()
     ]
     return table(header, lines)
+
+
+def _paired(systems: dict[str, list[Row]]) -> list[str]:
+    """How much more of each question's gold the first system finds than the others."""
+    if len(systems) < 2:
+        return []
+    first, *others = systems
+    asked = {_asked(row): recall_at(row) for row in systems[first]}
+    lines = []
+    for name in others:
+        other = {_asked(row): recall_at(row) for row in systems[name]}
+        more = [asked[one] - other[one] for one in asked.keys() & other.keys()]
+        lines.append([name, str(len(more)), f"{mean(more):+.3f}", interval(more)])
+    header = ["than", "questions", f"recall@{MAIN_CUT} more", "95% interval"]
+    return [f"\n{first} beside the others, paired:\n", table(header, lines)] * bool(
+        lines
+    )
+
+
+def _asked(row: Row) -> tuple[str, str]:
+    return row["conversation"], row["question"]
+
+
+def _roles(data: DataSet) -> Callable[[Row], str]:
+    """By whom a question's gold was said."""
+    said = {
+        (talk.name, str(message["id"])): str(message["role"])
+        for talk in data.conversations
+        for session in talk.sessions
+        for message in session.messages
+    }
+
+    def roles(row: Row) -> str:
+        talk = row["conversation"]
+        found = {said[talk, one] for one in row["gold"] if (talk, one) in said}
+        return " and ".join(sorted(found))
+
+    return roles
 
 
 def _without_adversarial(systems: dict[str, list[Row]]) -> list[str]:
