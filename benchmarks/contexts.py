@@ -3,15 +3,16 @@
     python -m benchmarks.contexts beam --data DIR --tokens 1500
 
 Every question is asked of `recall(mode="fast")`, once with the library's ranking and
-once with the embedder's cosine alone. An evidence message counts by the share of its
-sentences that stand in the context; no model is asked.
+once with the embedder's cosine alone. An evidence message counts as quoted where
+anything of it is, and by the share of its sentences that stand in the context; no model
+is asked.
 """
 
 import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from langchain_core.embeddings import Embeddings
@@ -28,6 +29,8 @@ from langmem_graph.settings import ContextSettings, RankingSettings, Settings
 SYSTEMS = ("ours", "cosine")
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?;:|])\s+|\n+")
 _FEWEST = 4  # characters of a sentence that counts
+Share = tuple[float, float]
+"""Of the evidence's messages, and of their sentences."""
 Key = tuple[str, str]
 """A system, and whose words are asked for."""
 
@@ -46,7 +49,7 @@ def main() -> int:
     context = {"max_tokens": options.tokens}
     context |= {"excerpt_tokens": options.excerpt} if options.excerpt else {}
     settings = ContextSettings.model_validate(context)
-    shares: dict[Key, list[float]] = defaultdict(list)
+    shares: dict[Key, list[Share]] = defaultdict(list)
     for talk in found.conversations[: options.talks]:
         for key, share in shares_of(talk, embeddings, settings):
             shares[key].append(share)
@@ -57,7 +60,7 @@ def main() -> int:
 
 def shares_of(
     talk: Conversation, embeddings: Embeddings, context: ContextSettings
-) -> Iterator[tuple[Key, float]]:
+) -> Iterator[tuple[Key, Share]]:
     """Of each question and system the share of the evidence, by whose words it is."""
     said = {one["id"]: one for session in talk.sessions for one in session.messages}
     with tempfile.TemporaryDirectory() as folder:
@@ -71,12 +74,17 @@ def shares_of(
             with Memory(folder, embeddings=embeddings, settings=settings) as memory:
                 for question in talk.questions:
                     written = memory.user("u").recall(question.text, mode="fast")
-                    roles = defaultdict[str, list[float]](list)
+                    quoted = {hit.message_id for hit in written.evidence}
+                    roles = defaultdict[str, list[Share]](list)
                     for own in question.gold:
                         share = share_of(said[own]["content"], written.context)
-                        roles[said[own]["role"]].append(share)
+                        roles[said[own]["role"]].append((own in quoted, share))
                     for role, values in roles.items():
-                        yield (system, role), fmean(values)
+                        yield (system, role), _means(values)
+
+
+def _means(shares: Sequence[Share]) -> Share:
+    return fmean(one for one, _ in shares), fmean(share for _, share in shares)
 
 
 def share_of(text: str, context: str) -> float:
@@ -87,15 +95,17 @@ def share_of(text: str, context: str) -> float:
     return sum(map(len, standing)) / sum(map(len, counted))
 
 
-def report(shares: dict[Key, list[float]], tokens: int) -> str:
+def report(shares: dict[Key, list[Share]], tokens: int) -> str:
     """The means as a table, with how many questions each is of."""
     roles = sorted({role for _, role in shares}, reverse=True)
     rows = []
     for role in roles:
-        means = [f"{fmean(shares[system, role]):.2f}" for system in SYSTEMS]
-        rows.append([role, str(len(shares[SYSTEMS[0], role])), *means])
+        means = (_means(shares[system, role]) for system in SYSTEMS)
+        cells = [f"{share:.2f}" for both in means for share in both]
+        rows.append([role, str(len(shares[SYSTEMS[0], role])), *cells])
     title = f"Share of the evidence in a context of {tokens:,} tokens:"
-    header = ["whose words", "questions", *SYSTEMS]
+    header = ["whose words", "questions"]
+    header += [f"{name}, {what}" for name in SYSTEMS for what in ("quoted", "in full")]
     return f"{title}\n\n{common.table(header, rows)}"
 
 

@@ -19,7 +19,7 @@ from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import call_log, expiry, inspection_queries
 from langmem_graph.storage.location import is_database, read_location
 from langmem_graph.storage.memory_services import Services, open_rooms
-from langmem_graph.threads import opened
+from langmem_graph.threads import opened, uninterrupted
 from langmem_graph.tracing import observe_due
 from langmem_graph.user_memory import Id, UserMemory
 
@@ -99,7 +99,8 @@ class Memory(Closing):
     ) -> None:
         if not isinstance(settings, Settings | None):
             raise InvalidInputError(
-                f"settings must be a Settings() object, not {settings!r}."
+                f"settings must be a Settings() object, not a "
+                f"{type(settings).__name__}."
             )
         if redact is not None:
             check_function(
@@ -142,7 +143,7 @@ class Memory(Closing):
                 self._pipelines = Opened.open(self._services, model, causal_scorer)
         except BaseException:  # an interrupt, too, must not keep the lock
             if rooms is not None:
-                rooms.release(0.0)
+                uninterrupted(rooms.release)(0.0)
             raise
 
     def __repr__(self) -> str:

@@ -121,10 +121,13 @@ class LlamaServer:
             kind = type(error).__name__
             # what is wrong with a URL may quote a part of a password
             why = f"{kind}: {error}" if self._shown == self.url else kind
-            raise CausalModelError(
+            text = (
                 f"No llama-server answers at {self._shown} ({why}). Start one with "
                 "`llama-server -m model.gguf`, or choose the causal scorer 'verifier'."
-            ) from error
+            )
+            if self._shown != self.url:
+                raise CausalModelError(text) from None
+            raise CausalModelError(text) from error
         if answer.is_error:
             raise CausalModelError(f"{self._shown}{path} answered {_explained(answer)}")
         try:

@@ -16,7 +16,7 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import NOT_SHOWN, InvalidInputError, may_hold_password
 from langmem_graph.threads import in_thread
 
 ScorerName = Literal["pmi", "contrast", "contrast+later", "verifier", "none"]
@@ -208,8 +208,9 @@ def create_causal_scorer(
     if chosen == "none":
         return NoScorer()
     if chosen not in get_args(ScorerName):
+        named = NOT_SHOWN if may_hold_password(chosen) else repr(chosen)
         raise InvalidInputError(
-            f"Unknown causal scorer {chosen!r}: take one of "
+            f"Unknown causal scorer ({named}): take one of "
             f"{', '.join(get_args(ScorerName))}."
         )
     if lm is None:

@@ -4,6 +4,7 @@ open.
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from langmem_graph.errors import (
 )
 from langmem_graph.memory import Memory
 from langmem_graph.rooms import room_names, shared_key, shared_name
-from langmem_graph.storage.location import read_location
+from langmem_graph.storage.location import read_location, reads_as_path
 
 _NOT_SHOWN = (
     "What is given reads as a URL or a connection string, for which there is no place "
@@ -35,8 +36,8 @@ _NOT_SHOWN = (
 
 
 def _no_url(given: str | None) -> str | None:
-    """Refuse the URL of a database in another option's place."""
-    if given is not None and "://" in decoded(given):
+    """Refuse a URL with a password in another option's place."""
+    if given is not None and holds_password(given):
         raise InvalidInputError(_NOT_SHOWN)
     return given
 
@@ -137,9 +138,19 @@ def _quoting_no_password(words: Sequence[str] = ()) -> Iterator[None]:
     except (LangMemGraphError, OSError) as error:
         text = str(error)
         given = [one for word in words for one in _values(word) if one in text]
-        if not any(map(may_hold_password, given)):
+        if not any(map(_is_secret, given)):
             raise
         raise InvalidInputError(_NOT_SHOWN) from None
+
+
+def _is_secret(word: str) -> bool:
+    """Whether a word may hold a password; `acme:bob@example.com` is a user, and so is
+    `https://example.com/bob`.
+    """
+    if reads_as_path(word):
+        return False
+    is_place = "/" in word and re.search("[@=]", decoded(word)) is not None
+    return holds_password(word) or (is_place and may_hold_password(word))
 
 
 def _values(word: str) -> list[str]:
@@ -150,7 +161,8 @@ def _values(word: str) -> list[str]:
 
 def check_file(file: Path | None) -> Path | None:
     """Refuse a URL that is given in the place of a file, without showing it."""
-    if file is not None and may_hold_password(str(file)):
+    text = "" if file is None else str(file)
+    if not reads_as_path(text) and may_hold_password(text):
         raise InvalidInputError(
             "This reads as a URL or a connection string. Give a file here, and a "
             "database with --memory."

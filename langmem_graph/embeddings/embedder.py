@@ -3,6 +3,7 @@ texts.
 """
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from time import monotonic
@@ -33,6 +34,10 @@ PIECE_CHARS = 1_000
 # calls without an answer since the last one; then the embedder is left alone
 MOST_SILENT = 2
 NAME_FIELDS = ("model_name", "model", "model_id", "repo_id", "deployment")
+
+
+_USER_OF_URL = re.compile(r"//[^/\s@]*(?:/[^/\s@]*)?@")
+"""User and password in a URL."""
 
 
 class Embedder:
@@ -107,7 +112,9 @@ class Embedder:
             self._missing = error
             raise
         except Exception as error:  # every provider raises errors of its own
-            text = f"{self.name} failed: {type(error).__name__}: {error}"
+            # such as that of a request, which quotes its URL
+            said = _USER_OF_URL.sub("//", f"{error}")
+            text = f"{self.name} failed: {type(error).__name__}: {said}"
             if answer.running():
                 self._silent.append(answer)
                 text = f"{self.name} gave no answer within {self.seconds:g} seconds."
@@ -209,6 +216,11 @@ def embeddings_by_name(name: str) -> "Embeddings":
     Raises:
         InvalidInputError: there is none of this name.
     """
+    if holds_password(name):  # it would be recorded with the vectors, too
+        raise InvalidInputError(
+            "embeddings must be a name such as 'openai:text-embedding-3-small'; this "
+            "one reads as a URL and is not shown, as it may hold a password."
+        )
     if name == "hash":
         from langmem_graph.embeddings.hash_embeddings import HashEmbeddings
 
@@ -217,11 +229,6 @@ def embeddings_by_name(name: str) -> "Embeddings":
         from langmem_graph.embeddings.onnx_model import named_model
 
         return named_model(name)
-    if holds_password(name):  # it would be recorded with the vectors, too
-        raise InvalidInputError(
-            "embeddings must be a name such as 'openai:text-embedding-3-small'; this "
-            "one reads as a URL and is not shown, as it may hold a password."
-        )
     from langchain.embeddings import init_embeddings
 
     try:

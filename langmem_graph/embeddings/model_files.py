@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from langmem_graph.embeddings import hub
-from langmem_graph.errors import InvalidInputError, ModelFileError
+from langmem_graph.errors import InvalidInputError, ModelFileError, shown_url
 
 T = TypeVar("T")
 _LISTING = ".listing.json"
@@ -158,19 +158,20 @@ class ModelFiles:
         from huggingface_hub import constants
 
         kind, model = type(error).__name__, self.repository
+        address = shown_url(constants.ENDPOINT)
         if kind in _NOT_FOUND:
             return ModelFileError(
-                f"{constants.ENDPOINT} has no model {model}, or shows it only to those "
+                f"{address} has no model {model}, or shows it only to those "
                 "with a token: check the name, or set HF_TOKEN."
             )
         if kind == "RevisionNotFoundError":
             return ModelFileError(
                 f"{model} has no revision {self.revision or 'main'} on "
-                f"{constants.ENDPOINT}: give another one, or none."
+                f"{address}: give another one, or none."
             )
         return ModelFileError(
             f"The embedding model {self.name} is not in {self.folder}, and "
-            f"{constants.ENDPOINT} gave no answer that can be used ({kind}): try again "
+            f"{address} gave no answer that can be used ({kind}): try again "
             "with a network, or give a directory that holds the model; messages are "
             "stored meanwhile, and found by their words alone."
         )

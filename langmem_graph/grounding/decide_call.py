@@ -194,8 +194,8 @@ class _Assembly:
         if slot.has_default and why.how != "conflict" and not bad:
             if unsent:
                 self._warn(f"{slot.name} has its default: {self._reason(why)}")
-            _set(self.arguments, slot.path, slot.schema["default"])
-            self.grounding[slot.name] = Grounding(type="default")
+            if _set(self.arguments, slot.path, slot.schema["default"]):
+                self.grounding[slot.name] = Grounding(type="default")
         elif (
             slot.required or why.how == "conflict" or (unsent and self._policy == "ask")
         ):
@@ -304,7 +304,13 @@ def _lacking(error: Any) -> list[Path]:
         return [(*path, name) for name in absent]
     forms = _forms(error)
     forms = [form for form in forms if all(map(_only_lacks, form))] or forms
-    inside = [lacking for form in forms for part in form for lacking in _lacking(part)]
+    # of several errors of one `required` each names all that is absent
+    places = {
+        (place, part.validator, *part.absolute_path, *part.absolute_schema_path): part
+        for place, form in enumerate(forms)
+        for part in form
+    }
+    inside = [lacking for part in places.values() for lacking in _lacking(part)]
     return list(dict.fromkeys(inside)) or [path]
 
 
@@ -320,7 +326,9 @@ def _forms(error: Any) -> list[list[Any]]:
     """The errors of each alternative of a schema."""
     forms = dict[Any, list[Any]]()
     for part in error.context or ():
-        forms.setdefault(part.relative_schema_path[0], []).append(part)
+        # the error of an alternative `false` has no path
+        alternative = next(iter(part.relative_schema_path), None)
+        forms.setdefault(alternative, []).append(part)
     return list(forms.values())
 
 
@@ -334,7 +342,11 @@ def _with_outer(slots: Iterable[str]) -> set[str]:
     return {".".join(name[:n]) for name in names for n in range(1, len(name) + 1)}
 
 
-def _set(arguments: dict[str, Any], path: Path, value: Any) -> None:
+def _set(arguments: dict[str, Any], path: Path, value: Any) -> bool:
+    """Set a value in nested objects; False where something else stands on its path."""
     for name in path[:-1]:
         arguments = arguments.setdefault(name, {})
+        if not isinstance(arguments, dict):
+            return False
     arguments[path[-1]] = value
+    return True

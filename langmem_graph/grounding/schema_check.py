@@ -19,13 +19,13 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
-from langmem_graph.llm.tool_specs import parts_of_text
+from langmem_graph.llm.tool_specs import DATA_KEYWORDS, parts_of_text
 
 # compiling a regular expression with `re` may fail in many ways, and take long
 _formats = FormatChecker(formats=FormatChecker.checkers.keys() - {"regex"})
 _NOWHERE: Registry[Any] = Registry()
 """Knows no schema and retrieves none."""
-MOST_CHECKS = 300_000
+MOST_CHECKS = 150_000
 """Parts of a value times parts of its schema, which bounds the time of a check."""
 MOST_MEMORY = 8 * 1024 * 1024
 """Bytes of a pattern, which bounds the time of compiling it."""
@@ -62,6 +62,7 @@ def is_too_large(value: Any, schema: Any) -> bool:
 def patterns_not_run(schema: Any) -> Iterator[str]:
     """The patterns in a schema that RE2 cannot run, so that nothing is checked."""
     if isinstance(schema, Mapping):
+        schema = {n: part for n, part in schema.items() if n not in DATA_KEYWORDS}
         named = schema.get("patternProperties")
         names = named if isinstance(named, Mapping) else ()
         for pattern in (schema.get("pattern"), *names):

@@ -24,7 +24,8 @@ _NAMING = ("title", "description")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\-.]+")
 MOST_BRACKETS = 400  # in arguments; a model in a repetition loop nests hundreds of them
 PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?")
-LONGEST_DESCRIPTION = 2_000  # characters in which names of choices are looked for
+MOST_LEVELS = 32  # of nested objects and lists in arguments
+LONGEST_DESCRIPTION = 4_000  # characters of an argument's description that are read
 MOST_NAMES = 20  # of one choice
 
 
@@ -44,7 +45,7 @@ class Slot:
     @property
     def description(self) -> str:
         """The schema's description."""
-        return str(self.schema.get("description") or "")
+        return str(self.schema.get("description") or "")[:LONGEST_DESCRIPTION]
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -81,7 +82,7 @@ class Slot:
         ]
         beside = [str(part[key]) for part in parts for key in _NAMING if part.get(key)]
         named = rf"(?<![^\s;,.]){re.escape(choice)}(?:\s?[:=–-]|\s)\s*([^;,.\n]+)"
-        described = self.description[:LONGEST_DESCRIPTION] if choice.strip() else ""
+        described = self.description if choice.strip() else ""
         names = [choice, *beside, *map(str.strip, re.findall(named, described))]
         return names[:MOST_NAMES]
 
@@ -291,7 +292,13 @@ def read_arguments(text: str) -> dict[str, Any] | None:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
         return None
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value, dict) and _levels(value) <= MOST_LEVELS else None
+
+
+def _levels(value: Any) -> int:
+    parts = value.values() if isinstance(value, dict) else value
+    inside = parts if isinstance(value, dict | list) else ()
+    return 1 + max(map(_levels, inside), default=0)
 
 
 def _no_constant(name: str) -> Any:

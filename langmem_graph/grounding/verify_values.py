@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -50,9 +51,10 @@ _SAYS_BOOLEAN = {
     "no": False,
     "off": False,
 }
-MOST_READ = 2_000_000
-"""Values and quotes times the characters of the longest source."""
-MOST_CITED = 8  # quotes of one value
+MOST_READ = 1_000_000
+"""Quotes times the characters of the longest source."""
+MOST_CITED, MOST_VALUES = 8, 500  # quotes of one value, and values of one call
+MOST_QUOTED = 200_000  # characters of the quotes of all values
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
 _LONGEST_NAME = 200  # of a choice that is found in another spelling
 _GAP = r"[\s_'’-]{0,2}"
@@ -70,7 +72,7 @@ async def verify(
     if proposal is None:
         return {"filled": []}
     check = ValueCheck(
-        citations=_citations(proposal, state["evidence"]),
+        citations=await in_thread(_citations, proposal, state["evidence"]),
         evidence=state["evidence"],
         # of one tool of several, a slot is named `tool.slot`
         may_choose=frozenset(
@@ -81,10 +83,11 @@ async def verify(
     )
     schema = state["tool"].schema
     arguments = read_arguments(proposal.arguments) or {}
-    if is_too_large(arguments, schema) or _takes_long(proposal, state["evidence"]):
+    is_large = is_too_large(arguments, schema)
+    proposed = [] if is_large else list(leaves(arguments, schema))
+    if is_large or check.takes_long(proposed):
         run.warnings.append("the model's arguments are too large to be checked")
-        arguments = {}
-    proposed = leaves(arguments, schema)
+        proposed = []
     # in a thread: tables of countries and towns are read from disk at their first use
     filled = await in_thread(lambda: [check.filled(leaf) for leaf in proposed])
     named = {one.path for one in filled}
@@ -96,13 +99,6 @@ async def verify(
     return {"filled": [*filled, *(one for one in rivals if one)]}
 
 
-def _takes_long(proposal: ToolFill, evidence: Evidence) -> bool:
-    """Whether looking for all that is proposed in the longest source takes long."""
-    longest = max((len(source.text) for source in evidence.sources), default=0)
-    values = proposal.arguments.count(",") + len(proposal.sources)
-    return values * longest > MOST_READ
-
-
 def _citations(
     proposal: ToolFill, evidence: Evidence
 ) -> dict[tuple[str, ...], list[Citation]]:
@@ -110,13 +106,14 @@ def _citations(
     sources.
     """
     found: dict[tuple[str, ...], list[Citation]] = defaultdict(list)
-    named = {
-        (_path(taken.path), taken.fact, taken.quote): taken
-        for taken in proposal.sources
-    }
-    for path, fact, quote in named:
+    longest = max((len(source.text) for source in evidence.sources), default=0)
+    sources = proposal.sources[: MOST_READ // max(longest, 1)]
+    stands = cache(evidence.citation)
+    for path, fact, quote in dict.fromkeys(
+        (_path(taken.path), taken.fact, taken.quote) for taken in sources
+    ):
         cited = found[path]
-        citation = evidence.citation(fact, quote) if len(cited) < MOST_CITED else None
+        citation = stands(fact, quote) if len(cited) < MOST_CITED else None
         cited += [citation] if citation else []
     return found
 
@@ -136,6 +133,13 @@ class ValueCheck:
     may_choose: frozenset[str]
     policy: Policy
     zone: str | None
+
+    def takes_long(self, proposed: Sequence[Leaf]) -> bool:
+        """Whether so many values, or so long quotes of them, are not checked."""
+        if len(proposed) > MOST_VALUES:
+            return True
+        cited = (self._cited(leaf.slot.path) for leaf in proposed)
+        return sum(len(one.words) for own in cited for one in own) > MOST_QUOTED
 
     def filled(self, leaf: Leaf) -> FilledValue:
         """The value as it may be sent or offered, or why it is not."""

@@ -19,17 +19,19 @@ from langmem_graph.errors import InvalidInputError
 MOST_PARTS = 5_000
 CHARACTERS_A_PART = 100  # a longer text counts as several parts
 DEEPEST = 64  # levels of a schema
-PARTS_A_PATTERN = 50
+PARTS_A_PATTERN = 100
 """As many as a pattern counts for at its first use: compiling it takes some time."""
 PARTS_A_WIDE_PATTERN = 250
 """As many as a pattern of Unicode classes, or a long one, counts for."""
 _IS_WIDE = re.compile(r"\\[pPx]|[^\x00-\x7f]|.{100}", re.DOTALL)
 MOST_TYPES = 7  # that JSON has
 _DEFINED = ("$defs", "definitions")
+DATA_KEYWORDS = ("const", "enum", "default", "examples")
+"""Keywords whose values are no schemas."""
 _Kind = Literal["schema", "names", "data"]
 """What a part is: a schema, schemas by name, or a value."""
 _INSIDE: Mapping[str, _Kind] = {
-    **dict.fromkeys(("const", "enum", "default", "examples"), "data"),
+    **dict.fromkeys(DATA_KEYWORDS, "data"),
     **dict.fromkeys(("properties", "patternProperties", *_DEFINED), "names"),
     **dict.fromkeys(("dependentSchemas", "dependentRequired"), "names"),
     "dependencies": "names",

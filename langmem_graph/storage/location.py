@@ -69,11 +69,17 @@ def _text_of(given: Any) -> str:
     return text
 
 
+def reads_as_path(text: str) -> bool:
+    """Whether a text begins as a path does, such as /data/user=7, and is no URL."""
+    is_url = "://" in decoded(text)
+    return not is_url and _BEGINS_AS_PATH.match(text) is not None
+
+
 def _check_path(text: str, is_text: bool) -> None:
     """Refuse what reads as a database's place, and would become a directory."""
     if "://" in decoded(text):  # such as a URL in quotation marks
         raise InvalidInputError(f"A URL must begin with its scheme. {_WAYS}.")
-    if _BEGINS_AS_PATH.match(text) is not None:  # such as /data/user=7
+    if reads_as_path(text):
         return
     if may_hold_password(text):
         raise InvalidInputError(f"This reads as a connection string. {_WAYS}.")

@@ -9,6 +9,7 @@ share connections between them.
 """
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
@@ -68,6 +69,7 @@ _ESCAPE, _ZERO, _ITSELF = "\ue000", "\ue000\ue001", "\ue000\ue002"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _ANY_DUE = sa.select(sa.exists().select_from(outbox))
+_PORTS = re.compile(r"(?:\d{1,5}(?:,\d{1,5})*)?")
 _OPTIONS = {option.keyword.decode() for option in Conninfo.get_defaults()}
 """What may be set in a URL: SQLAlchemy would load a `plugin`, and the driver quotes the
 name of an option that it does not know."""
@@ -217,7 +219,9 @@ def _engine_of_pool(pool: Any, settings: StorageSettings) -> Engine:
         )
     try:
         told = _told_of_pool(pool)
-        is_unclear = _is_unclear(told.get("host"), told.get("dbname"))
+        is_unclear = _is_unclear(told.get("host"), told.get("dbname")) or not (
+            _PORTS.fullmatch(f"{told.get('port') or ''}")
+        )
     except psycopg.ProgrammingError:  # its text quotes what was given
         is_unclear = True
     if is_unclear:
@@ -247,7 +251,7 @@ def _read_url(database: str) -> URL:
         is_unclear = (
             _is_unclear(url.host, url.database, *_hosts(url))
             or ":" in decoded(url.database or "")
-            or "@" in decoded(f"{location}".partition("?")[2])
+            or "@" in f"{location}".partition("?")[2]
             or not _OPTIONS.issuperset(url.query)
         )
     except (ArgumentError, ValueError):  # their texts quote what was given
@@ -255,7 +259,8 @@ def _read_url(database: str) -> URL:
     if is_unclear:
         raise InvalidInputError(
             "The database's URL must be postgresql://USER@HOST/NAME, with user and "
-            "password percent-encoded."
+            "password percent-encoded, only options that libpq knows, and several "
+            "hosts as ?host=A:5432&host=B:5432."
         )
     return url
 

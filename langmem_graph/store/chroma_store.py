@@ -76,6 +76,15 @@ def _embedder_of(
     return embedder
 
 
+@uninterrupted
+def _release(folder: SharedFolder | None, directory: MemoryDirectory | None) -> None:
+    """End what an opening that failed has begun."""
+    if folder is not None:
+        folder.leave(0.0)
+    if directory is not None:
+        directory.release(0.0)
+
+
 class ChromaStore(Closing, BaseStore):
     """A LangGraph store that keeps items in SQLite and searches them by meaning and by
     words.
@@ -158,10 +167,7 @@ class ChromaStore(Closing, BaseStore):
             self._writer = Writer(folder, self._embedder, self._settings)
             uninterrupted(self._writer.do_all)()
         except BaseException:
-            if folder is not None:
-                folder.leave(0.0)
-            if directory is not None:
-                directory.release(0.0)
+            _release(folder, directory)
             raise
 
     @classmethod

@@ -181,11 +181,10 @@ def quoted_in(words: str, text: str) -> str | None:
     """The words as they stand in the text, whatever the case; None where they
     do not.
     """
-    spelled = dict.fromkeys(
-        unicodedata.normalize(form, words) for form in ("NFC", "NFD")
-    )
+    forms = (unicodedata.normalize(form, words) for form in ("NFC", "NFD"))
+    spelled = dict.fromkeys((words, *forms))
     for any_case in (False, True):
-        for spelling in (words, *spelled):
+        for spelling in spelled:
             if (found := whole_in(spelling, text, any_case=any_case)) is not None:
                 return found
     return None

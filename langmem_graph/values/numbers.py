@@ -141,7 +141,7 @@ def _in_figures(text: str, context: str, whole: bool) -> Iterator[Amount]:
         number, (start, end) = _decimal(digits.group(), shown), digits.span()
         if (
             whole
-            and (number is None or number % 1)
+            and (number is None or number != number.to_integral_value())
             and _AMBIGUOUS.fullmatch(digits.group())
         ):
             number = Decimal(re.sub("[.,]", "", digits.group()).replace("−", "-"))

@@ -156,6 +156,44 @@ def test_a_name_that_a_pattern_allows_is_sent_and_another_is_not(
     assert call.arguments == {"o": {"xa": "tea xa"}}
 
 
+@pytest.mark.parametrize("value", ["bob", ["bob"]])
+def test_a_default_within_what_is_no_object_is_left_out(
+    open_memory: Any, value: Any
+) -> None:
+    part = {"type": ["object", "string", "array"], "properties": {"y": {"default": 1}}}
+    tool = {"title": "act", "type": "object", "properties": {"x": part}}
+    fill = filling(("x", value, "f0", "Take bob"))
+    call = (
+        open_memory(AnswersBySchema(ToolFill=fill)).user("a").ground(tool, "Take bob")
+    )
+    assert call.arguments == {"x": value}
+
+
+def test_an_alternative_that_nothing_fits_is_no_fault(open_memory: Any) -> None:
+    parts = {"x": {"type": "string"}, "z": {"type": "string"}}
+    forms = {"anyOf": [False, {"required": ["z"]}]}
+    tool = {"title": "act", "type": "object", "properties": parts, **forms}
+    fill = filling(("x", "bob", "f0", "Take bob"))
+    call = (
+        open_memory(AnswersBySchema(ToolFill=fill)).user("a").ground(tool, "Take bob")
+    )
+    assert call.arguments == {"x": "bob"}
+
+
+def test_a_long_number_in_a_quote_is_no_fault(open_memory: Any) -> None:
+    asked = f"Take {'7' * 35} of it"
+    tool = {"title": "act", "type": "object", "properties": {"n": {"type": "integer"}}}
+    fill = filling(("n", 8, "f0", asked))
+    call = open_memory(AnswersBySchema(ToolFill=fill)).user("a").ground(tool, asked)
+    assert call.arguments == {}
+
+
+def nested(value: Any, levels: int) -> Any:
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -183,8 +221,38 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
             0,
             "x" * 27_000,
         ),
+        (
+            {"examples": [{"pattern": ".{1000}" * 13 + f"{n}"} for n in range(2_400)]},
+            "b",
+            1,
+            "Take b",
+        ),
+        (
+            {"type": "array", "items": {"type": "string"}},
+            [f"t{n}" for n in range(500)],
+            8,
+            "Take it. " * 35,
+        ),
+        ({}, nested({"y": [7] * 1_000}, 150), 1, "Take 7"),
+        (
+            {"items": {"anyOf": [{"required": [f"n{n}" for n in range(2_000)]}]}},
+            [{"y": "Take"}] * 20,
+            1,
+            "Take it",
+        ),
     ],
-    ids=["blank", "repeated", "named", "cited", "quoted", "uncited"],
+    ids=[
+        "blank",
+        "repeated",
+        "named",
+        "cited",
+        "quoted",
+        "uncited",
+        "examples",
+        "overlapping",
+        "deep",
+        "lacking",
+    ],
 )
 def test_nothing_takes_long(
     open_memory: Any, part: Any, value: Any, cited: int, asked: str

@@ -6,12 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from huggingface_hub import constants
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from typer.testing import CliRunner
 
 from langmem_graph import ChromaStore, Memory
 from langmem_graph.causal.local_models import LlamaServer
 from langmem_graph.cli.commands import app
+from langmem_graph.embeddings.model_files import ModelFiles
 from langmem_graph.errors import (
     CausalModelError,
     InvalidInputError,
@@ -20,7 +22,8 @@ from langmem_graph.errors import (
 )
 from langmem_graph.storage.chroma_index import check_chroma
 from langmem_graph.storage.location import read_location
-from langmem_graph.testing import HashEmbeddings
+from langmem_graph.storage.postgres_database import _read_url
+from langmem_graph.testing import HashEmbeddings, ScriptedChatModel
 
 SECRET = "s3cret"
 
@@ -119,6 +122,8 @@ POOLS = [
     f"postgresql://127.0.0.1:1/db;password={SECRET}",
     f"app:{SECRET}@host",
     f"passw={SECRET}",
+    f"postgresql://app:{SECRET}/db",
+    f"postgresql://app:p@x:{SECRET}",
 ]
 NO_SERVER = [
     f"ftp://u:{SECRET}@host",
@@ -287,9 +292,9 @@ GIVEN = [
     ["demo", "--embeddings", f"u:{SECRET}@h"],
     ["import", "f.jsonl", "-u", URL],
     ["flush", "-u", URL],
-    ["correct", "-u", "a", f"app:{SECRET}@h", "-m", "memory"],
+    ["demo", "--embeddings", f"onnx:http://app:{SECRET}@h/m"],
     ["mcp", "-u", URL],
-    ["mcp", "--http", "-u", "a", "--host", f"http://{SECRET}"],
+    ["mcp", "--http", "-u", "a", "--host", f"http://app:{SECRET}@h"],
     ["search", "tea", "-u", f"app:s3/{SECRET}@host/db"],
     ["users", "-m", "postgresql://app:my", f"{SECRET}@host/db"],
     ["users", "-m", "host=h", f"pass={SECRET}"],
@@ -368,9 +373,78 @@ def test_an_error_about_the_environment_shows_no_password(
     assert SECRET not in "".join(traceback.format_exception(error.value))
 
 
+@pytest.mark.parametrize(
+    "query", ["user=app&password=p%40ss", "sslrootcert=/home/me%40corp/root.crt"]
+)
+def test_what_is_percent_encoded_in_a_query_is_read(query: str) -> None:
+    assert _read_url(f"postgresql://127.0.0.1:1/db?{query}").host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("user", ["https://example.com/alice", "acme:bob@example.com"])
+def test_a_user_may_be_named_by_a_url(
+    user: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Memory("memory", embeddings="hash") as memory:
+        memory.user(user).add({"role": "user", "content": "Tea."}, session_id="s")
+    shown = CliRunner().invoke(app, ["show", "-u", user])
+    assert shown.exit_code == 0
+    assert user in shown.output
+    other = CliRunner().invoke(app, ["erase", "--yes", "-u", f"{user}2"])
+    assert "Nothing is stored of user" in str(other.exception)
+
+
+def test_a_path_with_signs_of_a_url_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "user=7" / "10:30" / "me@home.jsonl"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    given = ["import", str(file), "-u", "a", "--embeddings", "hash"]
+    assert CliRunner().invoke(app, given).exit_code == 0
+    missing = CliRunner().invoke(app, ["users", "-m", str(tmp_path / "user=7" / "no")])
+    assert "There is no memory at" in str(missing.exception)
+
+
+def test_a_wrong_scorer_is_not_quoted(tmp_path: Path) -> None:
+    wrong: Any = f"http://app:{SECRET}@127.0.0.1:8080"
+    model = ScriptedChatModel(answers={})
+    with pytest.raises(InvalidInputError, match="scorer") as error:
+        Memory(tmp_path / "m", embeddings="hash", model=model, causal_scorer=wrong)
+    assert SECRET not in str(error.value)
+
+
+def test_a_mirrors_password_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", f"http://app:{SECRET}@mirror")
+    files = ModelFiles("owner/name", None)
+    for kind in ("RepositoryNotFoundError", "RevisionNotFoundError", "OSError"):
+        error = files._not_fetched(type(kind, (Exception,), {})())
+        assert "http://mirror" in str(error)
+        assert SECRET not in str(error)
+
+
+class Refusing(HashEmbeddings):
+    """An embedder whose server refuses, by an error that quotes its URL."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        raise OSError(f"401 for url 'http://app:{SECRET}@127.0.0.1:1/embed'")
+
+
+def test_an_embedders_error_quotes_no_password(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m", embeddings=Refusing()) as memory:
+        report = memory.user("a").add(
+            {"role": "user", "content": "Tea."}, session_id="s"
+        )
+    assert "http://127.0.0.1:1/embed" in str(report)
+    assert SECRET not in str(report)
+
+
 def test_a_wrong_model_or_embedder_is_not_quoted(tmp_path: Path) -> None:
     wrong: Any = {"base_url": f"http://app:{SECRET}@127.0.0.1:1"}
-    for given in ({"model": wrong}, {"embeddings": wrong}):
+    for given in ({"model": wrong}, {"embeddings": wrong}, {"settings": wrong}):
         with pytest.raises(LangMemGraphError, match="dict") as error:
             Memory(tmp_path / "m", **given)
         assert SECRET not in "".join(traceback.format_exception(error.value))
@@ -396,7 +470,7 @@ def test_a_llama_servers_password_is_not_shown(url: str) -> None:
     server = LlamaServer(url.format(SECRET), timeout=1)
     with server, pytest.raises(CausalModelError, match="llama-server") as error:
         server.nll("a", "b")
-    assert SECRET not in str(error.value)
+    assert SECRET not in "".join(traceback.format_exception(error.value))
 
 
 def test_the_environment_names_a_database_in_any_spelling(
