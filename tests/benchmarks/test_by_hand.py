@@ -177,4 +177,7 @@ def test_the_figures_in_the_documents_are_those_of_the_kept_verdicts() -> None:
     assert all_of_beam.startswith("| all | 100 | 59 | 67 | 49 | ")
     assert all_of_beam.endswith(" +10 (+2 to +19) |")
     assert "| all | 100 | 59 | **67** | 49 | +10 (+2 to +19) |" in page
+    preferred = by_hand.report(repository / "benchmarks/recorded/by_hand_prefeval")
+    assert "| all | 60 | 59 | 58 | 60 | " in preferred
+    assert "59 of 60 with `fast`, 58 with `auto` (70 calls" in page
     assert "91 of 100 | 1.5 |" in (repository / "README.md").read_text(encoding="utf-8")
