@@ -349,7 +349,7 @@ def _patterns() -> list[tuple[re.Pattern[str], str, str, str]]:
     return made
 
 
-def _in(names: Mapping[str, str], word: str) -> str:
+def _meaning(names: Mapping[str, str], word: str) -> str:
     """What a word stands for; itself where only its case is another, as of a Turkish
     I.
     """
@@ -361,7 +361,7 @@ def in_english(words: str) -> str:
     English.
     """
     pattern, english = _calendar()
-    return pattern.sub(lambda found: f" {_in(english, found[1])}", words).strip()
+    return pattern.sub(lambda found: f" {_meaning(english, found[1])}", words).strip()
 
 
 @cache

@@ -322,6 +322,14 @@ def test_one_hit_brings_all_of_a_chain_where_values_over_time_are_asked_for(
     assert [fact.record_id for fact in found if not fact.outdated] == [f"r{last}"]
 
 
+def chain_of(memory: Memory, query: str) -> set[str | None]:
+    """The records that one hit of a chain brings."""
+    services = memory._services
+    with services.room("ana") as room:
+        found = find_facts(UserSearch.of(services, room), query, 1, history=True)
+    return {fact.record_id for fact in found}
+
+
 def test_a_chain_of_several_branches_is_brought_without_what_was_taken_back(
     memory: Memory,
 ) -> None:
@@ -329,16 +337,11 @@ def test_a_chain_of_several_branches_is_brought_without_what_was_taken_back(
     live_in(ana, "Porto", "Berlin", "Oslo")
     told(ana, "Ana lives with Bo.", "m9", "r9", "2025-03-01")
     changed(memory, "replaces", "r9", "m3", "live in Oslo", by="r3")
-    with memory._services.room("ana") as room:
-        search = UserSearch.of(memory._services, room)
-        both = find_facts(search, "Oslo", 1, history=True)
-        assert {fact.record_id for fact in both} == {"r1", "r2", "r3", "r9"}
+    assert chain_of(memory, "Oslo") == {"r1", "r2", "r3", "r9"}
     ana.forget(record="r2")
-    with memory._services.room("ana") as room:
-        search = UserSearch.of(memory._services, room)
-        left = find_facts(search, "Oslo", 1, history=True)
-    assert "r2" not in {fact.record_id for fact in left}
-    assert {fact.record_id for fact in left} >= {"r3", "r9"}
+    left = chain_of(memory, "Oslo")
+    assert "r2" not in left
+    assert left >= {"r3", "r9"}
 
 
 def test_what_was_corrected_is_no_value_of_the_past(memory: Memory) -> None:
@@ -346,10 +349,7 @@ def test_what_was_corrected_is_no_value_of_the_past(memory: Memory) -> None:
     live_in(ana, "Porto", "Berlin", "Oslo")
     told(ana, "Ana lives in Turin.", "m9", "r9", "2025-03-20")
     changed(memory, "corrects", "r9", "m3", "live in Oslo", by="r3")
-    with memory._services.room("ana") as room:
-        search = UserSearch.of(memory._services, room)
-        found = find_facts(search, "Oslo", 1, history=True)
-    assert {fact.record_id for fact in found} == {"r1", "r2", "r3"}
+    assert chain_of(memory, "Oslo") == {"r1", "r2", "r3"}
 
 
 @pytest.mark.parametrize("relation", ["semantic", "entity", "causal"])
