@@ -3,7 +3,6 @@ texts.
 """
 
 import logging
-import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from time import monotonic
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from langmem_graph.embeddings.cosine_scale import PLAIN, CosineScale, measured_scale
 from langmem_graph.errors import (
+    NOT_SHOWN,
     EmbeddingError,
     InvalidInputError,
     ModelFileError,
@@ -34,10 +34,6 @@ PIECE_CHARS = 1_000
 # calls without an answer since the last one; then the embedder is left alone
 MOST_SILENT = 2
 NAME_FIELDS = ("model_name", "model", "model_id", "repo_id", "deployment")
-
-
-_USER_OF_URL = re.compile(r"//[^/\s@]*(?:/[^/\s@]*)?@")
-"""User and password in a URL."""
 
 
 class Embedder:
@@ -113,11 +109,14 @@ class Embedder:
             raise
         except Exception as error:  # every provider raises errors of its own
             # such as that of a request, which quotes its URL
-            said = _USER_OF_URL.sub("//", f"{error}")
+            is_secret = holds_password(f"{error}".replace("\\/", "/"))
+            said = f"its text is {NOT_SHOWN}" if is_secret else f"{error}"
             text = f"{self.name} failed: {type(error).__name__}: {said}"
             if answer.running():
                 self._silent.append(answer)
                 text = f"{self.name} gave no answer within {self.seconds:g} seconds."
+            if is_secret:  # a traceback would show it
+                raise EmbeddingError(text) from None
             raise EmbeddingError(text) from error
         self._silent.clear()
         self._missing = None

@@ -46,6 +46,8 @@ _MONTH_FORM = re.compile(r"(\d{4})-(0[1-9]|1[0-2])|(0[1-9]|1[0-2])/(\d{4})")
 _ORDER = re.compile(r"(?:mm([/.-])dd|dd([/.-])mm)[/.-]yyyy", re.IGNORECASE)
 _PERCENT = ("%", "percent", "pct")
 _MINOR = frozenset("cent pence penny minor centime centavo öre".split())
+MOST_PARTS = 40
+"""Each part reads the whole text again, which takes some hundredths of a second."""
 _CHUNK = re.compile(r"[^\W_]+|\+(?=\d)")
 _SPACING = re.compile(r"[\s\-\u2010\u2011\u2013/()_]*")
 _ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
@@ -217,11 +219,33 @@ def choice_derivation(value: str, quotes: Sequence[Quoted]) -> str:
 
 def states(text: str, value: Any) -> bool:
     """Whether a text states a value, or all parts of a list or object, in this or
-    another form.
+    another form. What has more than `MOST_PARTS` parts counts as not stated.
     """
-    if isinstance(value, list | dict):
-        parts = value if isinstance(value, list) else list(value.values())
-        return bool(parts) and all(states(text, part) for part in parts)
+    parts = _parts(value)
+    return bool(parts) and all(_states_part(text, part) for part in parts)
+
+
+def _parts(value: Any) -> list[Any]:
+    """What is no list or object in a value; nothing where it is too large, or where a
+    list or object in it is empty.
+    """
+    parts: list[Any] = []
+    open_values = [value]
+    for _ in range(2 * MOST_PARTS):
+        if not open_values:
+            return parts
+        part = open_values.pop()
+        if not isinstance(part, list | dict):
+            parts.append(part)
+            continue
+        inner = part if isinstance(part, list) else list(part.values())
+        if not inner:
+            return []
+        open_values.extend(inner)
+    return []
+
+
+def _states_part(text: str, value: Any) -> bool:
     quotes = [Quoted(text, text, None)]
     if isinstance(value, int | float) and not isinstance(value, bool):
         return number_derivation(value, "", quotes) is not None

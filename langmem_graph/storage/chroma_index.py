@@ -8,6 +8,7 @@ fragments of the process's memory.
 
 import json
 import os
+import re
 import struct
 import threading
 import time
@@ -45,6 +46,10 @@ _PAUSES = (0.05, 0.2, 0.5)  # seconds between two attempts to read from a server
 _LENGTH_BYTES = 4  # one float for each vector
 
 
+_HOST = re.compile(r"[\w.:%-]+")
+"""Other signs, such as `;`, begin what may be a password."""
+
+
 def check_chroma(chroma: object) -> None:
     """Refuse anything but None, a URL such as `http://localhost:8000`, or a client.
 
@@ -58,7 +63,8 @@ def check_chroma(chroma: object) -> None:
         raise InvalidInputError(f"{_SERVERS}, not a {type(chroma).__name__}.")
     try:
         url = urlsplit(chroma)
-        is_server = url.scheme in ("http", "https") and url.hostname and url.port != 0
+        is_host = _HOST.fullmatch(url.hostname or "") is not None
+        is_server = url.scheme in ("http", "https") and is_host and url.port != 0
     except ValueError:  # its text quotes what was given
         is_server = False
     # A password's "/", "?" or "#" ends the host, and what follows counts as a path.

@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from langmem_graph.errors import InvalidInputError, decoded, may_hold_password
 from langmem_graph.ids_and_times import is_unicode
@@ -45,6 +46,9 @@ def read_location(given: Any) -> Any:
     if is_postgres and isinstance(given, str) and rest.startswith("//"):
         if not is_unicode(rest):
             raise InvalidInputError(f"This URL is no valid text. {_WAYS}.")
+        # libpq ends its connection string there, and drops the port and `sslmode`.
+        if "\0" in unquote(rest):
+            raise InvalidInputError(f"No place has a zero character in it. {_WAYS}.")
         return f"postgresql:{rest}"
     raise InvalidInputError(f"No memory is kept at {scheme}://. {_WAYS}.")
 

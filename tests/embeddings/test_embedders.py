@@ -5,6 +5,7 @@ import runpy
 import socket
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from time import monotonic
 
@@ -17,9 +18,9 @@ from hypothesis import strategies as st
 from langmem_graph.embeddings import embedder as embedder_module
 from langmem_graph.embeddings import hub as hub_files
 from langmem_graph.embeddings import minilm
-from langmem_graph.embeddings.embedder import load_embedder
+from langmem_graph.embeddings.embedder import Embedder, load_embedder
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
-from langmem_graph.errors import InvalidInputError, ModelFileError
+from langmem_graph.errors import EmbeddingError, InvalidInputError, ModelFileError
 from langmem_graph.memory import Memory
 from langmem_graph.testing import HashEmbeddings
 from tests.support.marks import needs_model
@@ -232,3 +233,27 @@ def test_names_tell_embedders_apart() -> None:
 def test_unknown_embedders_are_clear_errors(bad: object) -> None:
     with pytest.raises(InvalidInputError):
         load_embedder(bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://u:s3cret@host/v1",
+        "http://u:a/b/s3cret@host",
+        "http://u:p@s3cret@host",
+        "http:\\/\\/u:s3cret@host",
+        "http%3A%2F%2Fu%3As3cret%40host",
+        "http://host/v1?api_key=s3cret",
+    ],
+)
+def test_no_password_of_an_embedders_error_is_said(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ConnectionError(f"no connection to {address}")
+
+    hashed = HashEmbeddings()
+    monkeypatch.setattr(hashed, "embed_documents", fail)
+    with pytest.raises(EmbeddingError, match=r"ConnectionError: .*not shown") as error:
+        Embedder(hashed).embed(["Hello"])
+    assert "s3cret" not in "".join(traceback.format_exception(error.value))

@@ -90,3 +90,14 @@ def test_a_users_words_at_the_calendars_edges_are_kept_and_recalled(
     assert call.arguments == {}
     assert all("do not say" in one for one in call.warnings)
     let_go(memory)
+
+
+def test_a_list_of_many_or_deep_parts_counts_as_not_stated() -> None:
+    """Each part reads the whole text again, and an agent may write any number."""
+    deep: object = "Monday"
+    for _ in range(2_000):
+        deep = [deep]
+    assert states("Monday, then Tuesday", ["Monday", ["Tuesday"]])
+    assert not states("Monday", ["Monday"] * 1_000)
+    assert not states("Monday", deep)
+    assert not states("Monday", ["Monday", []])
