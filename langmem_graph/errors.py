@@ -173,7 +173,8 @@ def may_hold_password(text: str) -> bool:
 
 def holds_password(text: str) -> bool:
     """Whether a text reads as a URL with a user, or has a password named as such."""
-    return _PASSWORD.search(decoded(text)) is not None
+    plain = decoded(text).replace("\\/", "/")  # as JSON writers may escape a slash
+    return _PASSWORD.search(plain) is not None
 
 
 def shown_url(url: str) -> str:

@@ -109,13 +109,13 @@ class Embedder:
             raise
         except Exception as error:  # every provider raises errors of its own
             # such as that of a request, which quotes its URL
-            is_secret = holds_password(f"{error}".replace("\\/", "/"))
-            said = f"its text is {NOT_SHOWN}" if is_secret else f"{error}"
+            is_hidden = holds_password(f"{error}")
+            said = f"its text is {NOT_SHOWN}" if is_hidden else f"{error}"
             text = f"{self.name} failed: {type(error).__name__}: {said}"
             if answer.running():
                 self._silent.append(answer)
                 text = f"{self.name} gave no answer within {self.seconds:g} seconds."
-            if is_secret:  # a traceback would show it
+            if is_hidden:  # the cause would be shown in the traceback
                 raise EmbeddingError(text) from None
             raise EmbeddingError(text) from error
         self._silent.clear()

@@ -47,7 +47,9 @@ _LENGTH_BYTES = 4  # one float for each vector
 
 
 _HOST = re.compile(r"[\w.:%-]+")
-"""Other signs, such as `;`, begin what may be a password."""
+"""The name or address of a server. What stands behind another sign, such as `;`, may
+be a password.
+"""
 
 
 def check_chroma(chroma: object) -> None:
