@@ -3,20 +3,25 @@ expands them.
 
 A rule comes from a model, and dateutil accepts rules that run for ever (`INTERVAL=0`)
 or search eight thousand years for a 30th of February. So each part is checked first.
+dateutil also walks through every occurrence since the start, so a start near the time
+that is asked for takes its place.
 """
 
 import re
 from calendar import monthrange
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime, time, timedelta, tzinfo
 from itertools import islice
+from math import gcd, prod
 
 from dateutil.rrule import rrule, rrulestr
 
 from langmem_graph.errors import InvalidInputError
 
 _MAX_CHARS = 500
-_DAY = "(?:MO|TU|WE|TH|FR|SA|SU)"
+_DAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+_DAY = f"(?:{'|'.join(_DAYS)})"
 _MONTH_DAY = r"[+-]?(?:0?[1-9]|[12]\d|3[01])"
 _LISTS = {
     "BYDAY": rf"(?:[+-]?[1-5])?{_DAY}",
@@ -36,6 +41,8 @@ _PARTS = {
 }
 _PERIODS = {"HOURLY": timedelta(hours=1), "DAILY": timedelta(1), "WEEKLY": timedelta(7)}
 """Frequencies whose periods all have the same length."""
+_HOURS_OF_A_WEEK = 168
+_MOST_A_DAY = 96  # a quarter of an hour apart; a denser rule is none of a schedule
 _HOURLY_PARTS = {"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", "BYHOUR"}
 
 
@@ -46,7 +53,7 @@ def read_rule(text: str, first: datetime, zone: tzinfo) -> rrule:
     parts = _parts(text)
     try:
         rule = _rule(parts, first, zone)
-        never = not list(islice(rule, 1))
+        never = _fits_no_hour(parts, first) or not list(islice(rule, 1))
     except (ValueError, OverflowError) as error:
         raise _refusal(text, str(error)) from error
     if never:
@@ -75,14 +82,37 @@ def _rule(parts: Mapping[str, str], first: datetime, zone: tzinfo) -> rrule:
 
 
 def _start_near(parts: Mapping[str, str], first: datetime, since: datetime) -> datetime:
-    """A start shortly before `since` with the same times after it: dateutil searches
-    linearly.
-    """
-    period = _PERIODS.get(parts["FREQ"])
-    if period is None or "COUNT" in parts:
+    """A start shortly before `since` with the same times after it."""
+    if "COUNT" in parts:
         return first
-    step = period * int(parts.get("INTERVAL", "1"))
-    return first + max(0, (since - first) // step - 1) * step
+    interval = int(parts.get("INTERVAL", "1"))
+    period = _PERIODS.get(parts["FREQ"])
+    if period is not None:
+        step = period * interval
+        return first + max(0, (since - first) // step - 1) * step
+    if parts["FREQ"] == "MONTHLY":
+        interval //= gcd(interval, 12)  # years after which the same months come again
+    latest = first.year + max(0, (since.year - first.year) // interval - 1) * interval
+    for year in range(latest, first.year, -interval):
+        with suppress(ValueError):  # a 29th of February
+            return first.replace(year=year)
+    return first
+
+
+def _fits_no_hour(parts: Mapping[str, str], first: datetime) -> bool:
+    """Whether a rule of hours meets none of its weekdays and hours: each step leads to
+    the same hours of every week.
+    """
+    if parts["FREQ"] != "HOURLY":
+        return False
+    step = timedelta(hours=int(parts.get("INTERVAL", "1")))
+    days = [day[-2:] for day in parts.get("BYDAY", ",".join(_DAYS)).split(",")]
+    hours = [int(hour) for hour in parts.get("BYHOUR", "").split(",") if hour]
+    moments = (first + count * step for count in range(_HOURS_OF_A_WEEK))
+    return not any(
+        _DAYS[moment.weekday()] in days and (not hours or moment.hour in hours)
+        for moment in moments
+    )
 
 
 def _parts(text: str) -> dict[str, str]:
@@ -97,6 +127,9 @@ def _parts(text: str) -> dict[str, str]:
         if name not in _PARTS or not re.fullmatch(_PARTS[name], value, re.ASCII):
             raise _refusal(text, f"{part!r} is unknown or out of range")
         parts[name] = value
+    times = [parts.get(name, "").count(",") + 1 for name in ("BYHOUR", "BYMINUTE")]
+    if prod(times) > _MOST_A_DAY:
+        raise _refusal(text, f"it happens more than {_MOST_A_DAY} times a day")
     if problem := _contradiction(parts):
         raise _refusal(text, problem)
     return parts

@@ -33,7 +33,10 @@ from langmem_graph.storage.number_lists import NUMBERS, one_of, one_of_given
 T = TypeVar("T")
 _HEADER_BYTES = 100
 """No SQLite file is shorter; SQLite takes one of 0 bytes, or of 1, for a new one."""
-_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
+_APPLICATION_ID = 0x4C4D4752
+"""Marks a new file as ours while it has no tables yet: "LMGR" in ASCII."""
+_META_COLUMNS = "SELECT name FROM pragma_table_info('meta')"
+_LEDGER_ID = "SELECT value FROM meta WHERE key = 'ledger_id'"
 _AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
 _STATEMENTS: LRUCache[Any, Any] = LRUCache(1_000)
 """The compiled statements of all ledgers."""
@@ -123,11 +126,19 @@ class Database:
             tables_and_migrations.migrate(connection, self._migrations)
 
     def _check_ours(self, connection: sqlite3.Connection) -> None:
-        """Raise for a file that has tables, and not those of any version of a
-        ledger.
-        """
-        tables = {name for (name,) in connection.execute(_TABLES)}
-        if tables and tables_and_migrations.meta.name not in tables:
+        """Raise for a file that is neither a ledger of any version nor a new one."""
+        # asked first: another process may make tables and index at this moment
+        has_index = _has_index(self.file)
+        if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+            (mark,) = connection.execute("PRAGMA application_id").fetchone()
+            if mark != _APPLICATION_ID or has_index:
+                raise self._lost("has no tables")
+            return
+        columns = {name for (name,) in connection.execute(_META_COLUMNS)}
+        is_ledger = columns == {"key", "value"} and (
+            connection.execute(_LEDGER_ID).fetchone() is not None
+        )
+        if not is_ledger:
             raise self._lost("is another program's")
 
     def _make_file(self) -> None:
@@ -323,10 +334,12 @@ def is_lost(file: Path) -> bool:
     if file.exists():
         return not file.is_file()
     log = file.with_name(f"{file.name}-wal")
+    return _has_index(file) or (log.exists() and log.stat().st_size > 0)
+
+
+def _has_index(file: Path) -> bool:
     indexes = file.parent.glob("chroma-*")
-    return any(not index.is_dir() or any(index.iterdir()) for index in indexes) or (
-        log.exists() and log.stat().st_size > 0
-    )
+    return any(not index.is_dir() or any(index.iterdir()) for index in indexes)
 
 
 def identity_of(file: Path) -> tuple[int, int] | None:
@@ -353,9 +366,12 @@ def _template() -> Engine:
 
 @cache
 def _first_page() -> bytes:
-    """A SQLite file without tables."""
+    """A SQLite file without tables that is marked as ours."""
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript("CREATE TABLE t (x); DROP TABLE t; VACUUM")
+        connection.executescript(
+            "CREATE TABLE t (x); DROP TABLE t; VACUUM;"
+            f"PRAGMA application_id = {_APPLICATION_ID}"
+        )
         return connection.serialize()
 
 

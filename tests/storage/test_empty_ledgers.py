@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from langmem_graph import ChromaStore, Memory
 from langmem_graph.cli.commands import app
 from langmem_graph.errors import StorageError
+from langmem_graph.storage import sqlite_database
 from langmem_graph.testing import HashEmbeddings
 from tests.conftest import said
 from tests.support.settings import nested
@@ -63,11 +64,23 @@ def piped(path: Path) -> Path:
     return ledger
 
 
-def replaced(path: Path) -> Path:
+def replaced_by(statements: str) -> Callable[[Path], Path]:
+    def replace(path: Path) -> Path:
+        ledger = deleted(path)
+        with closing(sqlite3.connect(ledger)) as other:
+            other.executescript(statements)
+        return ledger
+
+    return replace
+
+
+replaced = replaced_by("CREATE TABLE accounts (name)")
+
+
+def begun(path: Path) -> Path:
+    """The first page of a new ledger beside the index of the former."""
     ledger = deleted(path)
-    with closing(sqlite3.connect(ledger)) as other:
-        other.execute("CREATE TABLE accounts (name)")
-        other.commit()
+    ledger.write_bytes(sqlite_database._first_page())
     return ledger
 
 
@@ -85,6 +98,13 @@ LOSSES = {
     "is no file": piped,
     "index or log": with_a_file_as_index,
     "another program": replaced,
+    "another program's: what it held": replaced_by("CREATE VIEW v AS SELECT 1"),
+    "is another program": replaced_by("CREATE TABLE meta (key TEXT, value TEXT)"),
+    "is another program's": replaced_by(
+        "CREATE TABLE meta (key, value, ledger_id); INSERT INTO meta VALUES (1, 2, 3)"
+    ),
+    "no tables": replaced_by("CREATE TABLE t (x); DROP TABLE t"),
+    "has no tables": begun,
 }
 INDEXED = nested(storage__index_batch=1)
 """Chroma gets each vector at once."""
@@ -252,3 +272,26 @@ def test_processes_that_make_one_ledger_at_once_make_one(tmp_path: Path) -> None
     for process in processes:
         process.join(60)
     assert [one.name for one in tmp_path.iterdir()] == ["ledger.db"]
+
+
+def test_a_new_ledger_that_was_not_finished_is_a_new_one(tmp_path: Path) -> None:
+    with opened(tmp_path / "m") as memory:
+        memory.user("a").add(said("text"), session_id="s")
+    ledger = begun(tmp_path / "m")
+    for index in ledger.parent.glob("chroma-*"):
+        shutil.rmtree(index)
+    with opened(tmp_path / "m") as memory:
+        memory.user("a").add(said("another"), session_id="s")
+        assert [row["content"] for row in memory.user("a").export()] == ["another"]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_doctor_names_what_is_lost(loss: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "m", settings=INDEXED) as memory:
+        memory.user("a").add(said("text"), session_id="s")
+    LOSSES[loss](tmp_path / "m")
+    result = CliRunner().invoke(
+        app, ["doctor", "-u", "a", "-m", str(tmp_path / "m"), "--embeddings", "hash"]
+    )
+    assert result.exit_code == 1
+    assert "ledger.db" in f"{result.exception}"
