@@ -3,31 +3,10 @@ way out.
 """
 
 import inspect
-import re
 from typing import TYPE_CHECKING, NoReturn, SupportsIndex
-from unicodedata import normalize
-from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
-
-_CONNECTION = re.compile(
-    r"(?!(?<=^[A-Za-z]):[/\\]):[^@]*@|(?:host|server|dbname|user|password|passwd|pwd)\s*=",
-    re.IGNORECASE,
-)
-"""What a connection string holds, and the name of no file should; `C:/me@home` is
-one."""
-_PASSWORD = re.compile(
-    r"//.*@|(?:password|passwd|passphrase|pass|pwd|key|token|secret)\s*=",
-    re.IGNORECASE | re.DOTALL,
-)
-_ENCODED_AGAIN = re.compile(r"%(?:25)+")
-"""A percent sign that was percent-encoded, however often."""
-
-_CREDENTIALS = re.compile(r"//.*@", re.DOTALL)
-"""What stands before the host of a URL."""
-_PLAIN_URL = re.compile(r"https?://[^@?#&;\s]*")
-NOT_SHOWN = "not shown, as it may hold a password"
 
 
 class LangMemGraphError(Exception):
@@ -156,35 +135,6 @@ def for_log(error: BaseException) -> str:
     ):
         return f"{kind}: {error}"
     return f"{kind}, {for_log(error.__cause__)}"
-
-
-def decoded(text: str) -> str:
-    """A text without percent-encoding, however often it was encoded, and without
-    full-width signs.
-    """
-    return normalize("NFKC", unquote(_ENCODED_AGAIN.sub("%", text)))
-
-
-def may_hold_password(text: str) -> bool:
-    """Whether a text reads as a URL or a connection string, percent-encoded or not."""
-    plain = decoded(text)
-    return "://" in plain or _CONNECTION.search(plain) is not None
-
-
-def holds_password(text: str) -> bool:
-    """Whether a text reads as a URL with a user, or has a password named as such."""
-    plain = decoded(text).replace("\\/", "/")  # as JSON writers may escape a slash
-    return _PASSWORD.search(plain) is not None
-
-
-def shown_url(url: str) -> str:
-    """A server's URL as errors may quote it: without its user, or not at all."""
-    bare = _CREDENTIALS.sub("//", decoded(url))
-    try:
-        has_port = urlsplit(bare).port != 0
-    except ValueError:  # the rest of a password
-        has_port = False
-    return bare if has_port and _PLAIN_URL.fullmatch(bare) else NOT_SHOWN
 
 
 def explain(error: "ValidationError") -> str:

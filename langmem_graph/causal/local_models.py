@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import httpx
 
-from langmem_graph.errors import CausalModelError, shown_url
+from langmem_graph.errors import CausalModelError
+from langmem_graph.server_urls import login_apart, shown_url
 
 Token = tuple[int, bool]
 """The id of a token, and whether it consists of whole characters."""
@@ -39,14 +40,19 @@ class LlamaServer:
             final `/v1`.
         api_key: the server's `--api-key`; default none.
         timeout: seconds to wait for an answer; default 60.
+
+    Raises:
+        InvalidInputError: the URL has a query.
     """
 
     def __init__(
         self, url: str, *, api_key: str | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> None:
-        self.url = url.rstrip("/").removesuffix("/v1")
-        self._shown = shown_url(self.url)
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._shown = shown_url(url.rstrip("/").removesuffix("/v1"))
+        address, headers = login_apart(url)
+        self._url = address.rstrip("/").removesuffix("/v1")
+        if api_key:
+            headers = {"Authorization": f"Bearer {api_key}"}
         self._client = httpx.Client(headers=headers, timeout=timeout)
 
     def nll(self, prefix: str, continuation: str) -> float:
@@ -116,16 +122,16 @@ class LlamaServer:
                 f"The connection to {self._shown} was closed; make another."
             )
         try:
-            answer = self._client.post(f"{self.url}{path}", json=body)
+            answer = self._client.post(f"{self._url}{path}", json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             kind = type(error).__name__
             # what is wrong with a URL may quote a part of a password
-            why = f"{kind}: {error}" if self._shown == self.url else kind
+            why = f"{kind}: {error}" if self._shown == self._url else kind
             text = (
                 f"No llama-server answers at {self._shown} ({why}). Start one with "
                 "`llama-server -m model.gguf`, or choose the causal scorer 'verifier'."
             )
-            if self._shown != self.url:
+            if self._shown != self._url:
                 raise CausalModelError(text) from None
             raise CausalModelError(text) from error
         if answer.is_error:

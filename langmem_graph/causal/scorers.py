@@ -16,7 +16,8 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from langmem_graph.errors import NOT_SHOWN, InvalidInputError, may_hold_password
+from langmem_graph.errors import InvalidInputError
+from langmem_graph.server_urls import NOT_SHOWN, may_hold_password
 from langmem_graph.threads import in_thread
 
 ScorerName = Literal["pmi", "contrast", "contrast+later", "verifier", "none"]

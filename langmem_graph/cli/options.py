@@ -20,12 +20,10 @@ from langmem_graph.errors import (
     LangMemGraphError,
     MemoryLockedError,
     StorageError,
-    decoded,
-    holds_password,
-    may_hold_password,
 )
 from langmem_graph.memory import Memory
 from langmem_graph.rooms import room_names, shared_key, shared_name
+from langmem_graph.server_urls import decoded, holds_password, may_hold_password
 from langmem_graph.storage.location import read_location, reads_as_path
 
 _NOT_SHOWN = (

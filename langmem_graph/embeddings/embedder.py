@@ -12,14 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langmem_graph.embeddings.cosine_scale import PLAIN, CosineScale, measured_scale
-from langmem_graph.errors import (
-    NOT_SHOWN,
-    EmbeddingError,
-    InvalidInputError,
-    ModelFileError,
-    holds_password,
-    may_hold_password,
-)
+from langmem_graph.errors import EmbeddingError, InvalidInputError, ModelFileError
+from langmem_graph.server_urls import NOT_SHOWN, holds_password, may_hold_password
 from langmem_graph.threads import start_thread
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from langmem_graph.embeddings import hub
-from langmem_graph.errors import InvalidInputError, ModelFileError, shown_url
+from langmem_graph.errors import InvalidInputError, ModelFileError
+from langmem_graph.server_urls import shown_url
 
 T = TypeVar("T")
 _LISTING = ".listing.json"

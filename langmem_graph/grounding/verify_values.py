@@ -54,7 +54,7 @@ _SAYS_BOOLEAN = {
 MOST_READ = 1_000_000
 """Quotes times the characters of the longest source."""
 MOST_CITED, MOST_VALUES = 8, 500  # quotes of one value, and values of one call
-MOST_QUOTED = 200_000  # characters of the quotes of all values
+MOST_QUOTED = 2_000_000  # characters of the texts that are quoted for all values
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
 _LONGEST_NAME = 200  # of a choice that is found in another spelling
 _GAP = r"[\s_'’-]{0,2}"
@@ -135,11 +135,11 @@ class ValueCheck:
     zone: str | None
 
     def takes_long(self, proposed: Sequence[Leaf]) -> bool:
-        """Whether so many values, or so long quotes of them, are not checked."""
+        """Whether so many values, or so long texts of them, are not checked."""
         if len(proposed) > MOST_VALUES:
             return True
         cited = (self._cited(leaf.slot.path) for leaf in proposed)
-        return sum(len(one.words) for own in cited for one in own) > MOST_QUOTED
+        return sum(len(one.text) for own in cited for one in own) > MOST_QUOTED
 
     def filled(self, leaf: Leaf) -> FilledValue:
         """The value as it may be sent or offered, or why it is not."""
@@ -320,6 +320,11 @@ def _names(name: str, quotes: Sequence[Quoted]) -> bool:
     signs = re.sub(r"(?<=\w)[\s_'’-]+(?=\w)", "", name.strip())
     if len(signs) > _LONGEST_NAME:
         return False
+    # the pattern alone takes quadratic time for texts such as "aaaaaaaa"
+    bare = _without_gaps(signs)
+    words = [one for one in words if bare in _without_gaps(one)]
+    if not words:
+        return False
     parts = list[str]()
     for pair in pairwise(signs):
         # Decided for each pair: an alternative in the pattern, or signs that the gap
@@ -332,6 +337,10 @@ def _names(name: str, quotes: Sequence[Quoted]) -> bool:
         "".join([*parts, re.escape(signs[-1:]), plural]), re.IGNORECASE
     )
     return any(any(tokens(pattern, one)) for one in words)
+
+
+def _without_gaps(text: str) -> str:
+    return _GAP_SIGN.sub("", text).lower()
 
 
 def _ending(words: str) -> str:

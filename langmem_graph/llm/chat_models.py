@@ -5,8 +5,14 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_graph.errors import NOT_SHOWN, ChatModelError, may_hold_password, shown_url
+from langmem_graph.errors import ChatModelError
 from langmem_graph.llm.answer_schemas import GroundedAnswer
+from langmem_graph.server_urls import (
+    NOT_SHOWN,
+    login_apart,
+    may_hold_password,
+    shown_url,
+)
 
 DEFAULT_MODEL = "openai:gpt-4o-mini"
 TIMEOUT_SECONDS = 120.0
@@ -22,8 +28,9 @@ def load_chat_model(
         model: a name that `init_chat_model` takes, such as `openai:gpt-4o-mini`; with
             `base_url` the server's own name for it. None: the server's first model, or
             `openai:gpt-4o-mini` when `OPENAI_API_KEY` is set.
-        base_url: any OpenAI-compatible server, such as `http://localhost:11434/v1`. Its
-            key, if it wants one, is taken from `OPENAI_API_KEY`.
+        base_url: any OpenAI-compatible server, such as `http://localhost:11434/v1`,
+            with user and password for a proxy that asks for these. Its key, if it wants
+            one, is taken from `OPENAI_API_KEY`.
         options: for the model's constructor, such as `max_tokens` (with `base_url`
             1,024: small models do not always find an end) or `timeout` in seconds (with
             `base_url` 120).
@@ -34,12 +41,17 @@ def load_chat_model(
     """
     try:
         if base_url:
-            key = os.environ.get("OPENAI_API_KEY") or "no-key-needed"
-            model = model or _first_model(base_url, key)
-            served = {"model_provider": "openai", "base_url": base_url, "api_key": key}
+            address, login = login_apart(base_url)
+            served = {
+                "base_url": address,
+                "api_key": os.environ.get("OPENAI_API_KEY") or "no-key-needed",
+                "default_headers": login | (options.get("default_headers") or {}),
+            }
+            model = model or _first_model(served)
             options = {
                 "timeout": TIMEOUT_SECONDS,
                 "max_tokens": MAX_TOKENS,
+                "model_provider": "openai",
                 **options,
                 **served,
             }
@@ -84,11 +96,11 @@ def as_chat_model(model: Any) -> BaseChatModel:
     return made
 
 
-def _first_model(base_url: str, key: str) -> str:
+def _first_model(served: dict[str, Any]) -> str:
     from openai import OpenAI
 
-    with OpenAI(base_url=base_url, api_key=key, timeout=TIMEOUT_SECONDS) as client:
-        served = [model.id for model in client.models.list()]
-    if not served:
+    with OpenAI(**served, timeout=TIMEOUT_SECONDS) as client:
+        names = [model.id for model in client.models.list()]
+    if not names:
         raise LookupError("the server lists no models; name one")
-    return served[0]
+    return names[0]

@@ -32,7 +32,7 @@ from langchain_core.runnables import (
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, ValidationError
 
-from langmem_graph.errors import explain, holds_password
+from langmem_graph.errors import explain
 from langmem_graph.llm.forgiving_answers import (
     LONGEST_ANSWER,
     Reply,
@@ -40,6 +40,7 @@ from langmem_graph.llm.forgiving_answers import (
     text_of,
 )
 from langmem_graph.reports import CallNote
+from langmem_graph.server_urls import holds_password
 from langmem_graph.settings import Settings
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import TokenCounter, token_counter

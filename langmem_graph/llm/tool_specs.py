@@ -4,14 +4,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 from urllib.parse import unquote
 
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import BaseModel
+from langchain_core.utils.pydantic import is_basemodel_subclass
+from typing_extensions import is_typeddict
 
 from langmem_graph.errors import InvalidInputError
 
@@ -114,7 +115,8 @@ def _function(tool: Any) -> Mapping[str, Any]:
             raise
         # a function or class that is no tool, by many errors
         except Exception as error:
-            raise _no_tool(tool) from error
+            why = str(error).partition("\n")[0]
+            raise _no_tool(tool, f" ({type(error).__name__}: {why})") from error
     raise _no_tool(tool)
 
 
@@ -126,11 +128,33 @@ def _function_of(tool: Any) -> Mapping[str, Any]:
     if isinstance(schema, Mapping):
         about = {"name": tool.name, "description": tool.description}
         return {**about, "parameters": schema}
-    if isinstance(schema, type) and issubclass(schema, BaseModel):
-        # before LangChain replaces the references of the class
-        _resolved(schema.model_json_schema(), schema.__name__)
+    # before LangChain replaces the references of the class
+    if is_basemodel_subclass(schema):
+        _resolved(_schema_of(schema), schema.__name__)
+    elif is_typeddict(schema) and _size(schema, {}) > MOST_PARTS:
+        raise InvalidInputError(
+            f"{schema.__name__} has more than {MOST_PARTS:,} fields, those of its "
+            "fields included."
+        )
     function: Mapping[str, Any] = convert_to_openai_tool(tool)["function"]
     return function
+
+
+def _schema_of(model: type[Any]) -> dict[str, Any]:
+    """The schema of a pydantic model of version 2 or 1."""
+    made = getattr(model, "model_json_schema", None) or model.schema
+    schema: dict[str, Any] = made()
+    return schema
+
+
+def _size(kind: Any, sizes: dict[Any, int]) -> int:
+    """How many parts a TypedDict has; a nested class counts wherever it is used."""
+    if kind not in sizes:
+        sizes[kind] = 1  # for a class that contains itself
+        hints = get_type_hints(kind) if is_typeddict(kind) else {}
+        inside = (*hints.values(), *get_args(kind))
+        sizes[kind] += sum(_size(part, sizes) for part in inside)
+    return sizes[kind]
 
 
 def _as_tool(tool: Any) -> Any:
@@ -149,11 +173,10 @@ def _as_tool(tool: Any) -> Any:
     )
 
 
-def _no_tool(tool: Any) -> InvalidInputError:
+def _no_tool(tool: Any, why: str = "") -> InvalidInputError:
     return InvalidInputError(
-        f"{type(tool).__name__} is no tool. Give a LangChain tool, a pydantic model, "
-        "an OpenAI "
-        "function or a JSON schema with a title."
+        f"{type(tool).__name__} is no tool{why}. Give a LangChain tool, a pydantic "
+        "model, an OpenAI function or a JSON schema with a title."
     )
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from langmem_graph.errors import InvalidInputError, decoded, may_hold_password
+from langmem_graph.errors import InvalidInputError
 from langmem_graph.ids_and_times import is_unicode
+from langmem_graph.server_urls import decoded, may_hold_password
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/.*)", re.DOTALL)
 """At least two characters, so that `C:/memory` is a directory."""

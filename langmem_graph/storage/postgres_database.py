@@ -35,14 +35,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from langmem_graph.errors import (
-    ClosedMemoryError,
-    InvalidInputError,
-    StorageError,
-    decoded,
-)
+from langmem_graph.errors import ClosedMemoryError, InvalidInputError, StorageError
 from langmem_graph.filters import Filter
 from langmem_graph.ids_and_times import folder_name
+from langmem_graph.server_urls import decoded
 from langmem_graph.settings import StorageSettings
 from langmem_graph.storage import postgres_vacuum
 from langmem_graph.storage.location import is_database, read_location

@@ -1,5 +1,6 @@
 """A llama-server that scores continuations, and servers that cannot."""
 
+import base64
 import json
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +9,7 @@ import httpx
 import pytest
 
 from langmem_graph.causal.local_models import LlamaServer, shared_start
-from langmem_graph.errors import CausalModelError
+from langmem_graph.errors import CausalModelError, InvalidInputError
 
 
 @pytest.mark.parametrize(
@@ -122,3 +123,34 @@ def test_a_closed_client_says_so() -> None:
     lm.close()
     with pytest.raises(CausalModelError, match="was closed"):
         lm.nll("a", " b")
+
+
+def test_a_password_in_the_url_is_sent_and_not_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[httpx.Request] = []
+
+    def noting(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return as_it_should(request)
+
+    transport = httpx.MockTransport(noting)
+    made = httpx.Client
+    monkeypatch.setattr(
+        httpx, "Client", lambda **options: made(transport=transport, **options)
+    )
+    with (
+        caplog.at_level("DEBUG"),
+        LlamaServer("http://ana:s3cret%21@127.0.0.1:1/v1") as lm,
+    ):
+        assert lm.nll("aaaaaaa aaaaaaa", " a bb cccccc") == (1 + 2 + 6) / 3
+    login = base64.b64encode(b"ana:s3cret!").decode()
+    assert sent[0].headers["authorization"] == f"Basic {login}"
+    assert "tokenize" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
+def test_a_url_with_a_query_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="without '\\?'") as refused:
+        LlamaServer("http://127.0.0.1:1/v1?token=s3cret")
+    assert "s3cret" not in str(refused.value)

@@ -268,6 +268,32 @@ def test_nothing_takes_long(
     assert time.process_time() - start < 8
 
 
+def test_long_names_of_many_choices_take_no_long(open_memory: Any) -> None:
+    names = ";".join(f"k: {'a' * 180}b{n}" for n in range(20))
+    part = {"enum": ["k", "z"], "description": names}
+    tool = {
+        "title": "act",
+        "type": "object",
+        "properties": {f"p{n}": part for n in range(50)},
+    }
+    asked = f"take {'a' * 900} now"
+    fill = filling(*((f"p{n}", "k", "f0", asked) for n in range(50)))
+    user = open_memory(AnswersBySchema(ToolFill=fill)).user("ana")
+    start = time.process_time()
+    user.ground(tool, asked)
+    assert time.process_time() - start < 8
+
+
+def test_a_long_text_is_not_read_anew_for_each_of_many_values(open_memory: Any) -> None:
+    listed = {"type": "array", "items": {"type": "number"}}
+    tool = {"title": "act", "type": "object", "properties": {"x": listed}}
+    asked = "pay 1.234 pieces, " + "12.345 a " * 20_000
+    fill = filling(("x", [n + 5.5 for n in range(100)], "f0", "1.234 pieces"))
+    call = open_memory(AnswersBySchema(ToolFill=fill)).user("ana").ground(tool, asked)
+    assert call.arguments == {}
+    assert "the model's arguments are too large to be checked" in call.warnings
+
+
 def test_the_best_tool_is_chosen_soon_from_long_descriptions(open_memory: Any) -> None:
     tools = [
         {"title": name, "description": "words of all kinds " * 20_000, "type": "object"}

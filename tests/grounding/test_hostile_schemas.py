@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from langchain_core.tools import StructuredTool
 from pydantic import create_model
+from pydantic.v1 import create_model as create_model_v1
+from typing_extensions import TypedDict
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.schema_check import (
@@ -367,3 +369,39 @@ def test_names_are_texts(name: Any, keyword: str) -> None:
     tool = tool_with({"type": "object", keyword: {name: {"type": "string"}}})
     with pytest.raises(InvalidInputError, match=r"not valid: .* no text"):
         tool_spec(tool)
+
+
+def nested_classes(levels: int) -> dict[str, Any]:
+    """Classes of several kinds that have two fields of the class before."""
+    dictionary: Any = TypedDict("D0", {"x": str})
+    for n in range(1, levels + 1):
+        fields = {"a": dictionary, "b": dictionary}
+        dictionary = TypedDict(f"D{n}", fields)  # type: ignore[misc]
+    modern = create_model("M0", x=(str, ...))
+    older = create_model_v1("V0", x=(str, ...))
+    for n in range(1, levels + 1):
+        modern = create_model(f"M{n}", a=(modern, ...), b=(modern, ...))
+        older = create_model_v1(f"V{n}", a=(older, ...), b=(older, ...))
+    for made in (dictionary, modern, older):
+        made.__doc__ = "Acts."
+    return {"TypedDict": dictionary, "pydantic": modern, "pydantic.v1": older}
+
+
+@pytest.mark.parametrize("kind", ["TypedDict", "pydantic", "pydantic.v1"])
+def test_classes_that_double_are_refused_soon(kind: str) -> None:
+    start = time.process_time()
+    with pytest.raises(InvalidInputError, match=f"more than {MOST_PARTS:,}"):
+        tool_spec(nested_classes(18)[kind])
+    assert time.process_time() - start < 5
+    assert tool_spec(nested_classes(2)[kind]).schema["properties"].keys() == {"a", "b"}
+
+
+class Circular(TypedDict):
+    """A part is one of the same kind."""
+
+    a: "Circular"
+
+
+def test_a_class_that_is_no_tool_is_refused_with_its_cause() -> None:
+    with pytest.raises(InvalidInputError, match=r"no tool \(\w+Error: .*\). Give a"):
+        tool_spec(Circular)

@@ -1,0 +1,74 @@
+"""A server's password is sent in a header, so that no log of requests shows it."""
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from langmem_graph.errors import ChatModelError
+from langmem_graph.llm.chat_models import load_chat_model
+from tests.support.loopback import loopback_alone
+
+pytestmark = pytest.mark.enable_socket
+SENT: list[str | None] = []
+REPLY = {"index": 0, "message": {"role": "assistant", "content": "Yes."}}
+ANSWERS: dict[str, dict[str, Any]] = {
+    "/v1/models": {"object": "list", "data": [{"id": "small", "object": "model"}]},
+    "/v1/chat/completions": {"id": "1", "choices": [REPLY], "object": "chat"},
+}
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Lists one model, and answers every conversation alike."""
+
+    def do_GET(self) -> None:
+        SENT.append(self.headers["Authorization"])
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
+        body = json.dumps(ANSWERS[self.path]).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    SENT.clear()
+    with loopback_alone(), ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def test_a_password_is_sent_and_not_logged(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("DEBUG"):
+        model = load_chat_model(base_url=f"http://ana:s3cret%21@127.0.0.1:{port}/v1")
+        assert model is not None
+        assert model.invoke("Hello?").content == "Yes."
+    login = base64.b64encode(b"ana:s3cret!").decode()
+    assert [f"Basic {login}"] * 2 == SENT
+    assert f"127.0.0.1:{port}/v1" in caplog.text
+    assert "s3cret" not in caplog.text
+    assert login not in caplog.text
+
+
+def test_a_key_in_a_query_is_refused_and_not_logged(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("DEBUG"), pytest.raises(ChatModelError) as refused:
+        load_chat_model(base_url=f"http://127.0.0.1:{port}/v1?token=s3cret")
+    assert SENT == []
+    assert "s3cret" not in f"{refused.value} {caplog.text}"
