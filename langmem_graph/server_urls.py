@@ -61,17 +61,21 @@ def login_apart(url: str) -> tuple[str, dict[str, str]]:
     httpx logs the URL of each request, with the password in it.
 
     Raises:
-        InvalidInputError: it has a query, which may hold a key; paths are appended to
-            the URL, so that a query never works.
+        InvalidInputError: it is no URL of a server, or has a query, which may hold a
+            key; paths are appended to the URL, so that a query never works.
     """
     try:
         parts = urlsplit(url)
-    except ValueError:  # the first request says so
-        return url, {}
-    if parts.query or parts.fragment:
+    except ValueError:  # the rest of a password
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.netloc:
         raise InvalidInputError(
-            "A server's URL ends with its path, without '?' or '#'. Give a key by the "
-            "argument or the environment variable for it."
+            "A server's URL begins with http:// or https:// and its host."
+        )
+    if parts.query or parts.fragment or ";" in parts.path:
+        raise InvalidInputError(
+            "A server's URL ends with its path, without '?', '#' or ';'. Give a key by "
+            "the argument or the environment variable for it."
         )
     login, separator, host = parts.netloc.rpartition("@")
     if not separator:

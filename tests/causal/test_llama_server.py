@@ -151,6 +151,6 @@ def test_a_password_in_the_url_is_sent_and_not_logged(
 
 
 def test_a_url_with_a_query_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="without '\\?'") as refused:
+    with pytest.raises(InvalidInputError, match="without") as refused:
         LlamaServer("http://127.0.0.1:1/v1?token=s3cret")
     assert "s3cret" not in str(refused.value)
