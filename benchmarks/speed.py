@@ -19,7 +19,9 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
+import chromadb
 import numpy as np
+from chromadb.api.models.Collection import Collection
 
 from benchmarks import chatter, common
 from benchmarks.chatter import CheapEmbeddings
@@ -120,11 +122,14 @@ def measure_search(
         TemporaryDirectory() as folder,
         Memory(database or Path(folder) / "memory", embeddings=embeddings) as memory,
     ):
-        user = memory.user("speed")
+        user, collection = memory.user("speed"), _collection(Path(folder) / "alone")
         user.erase()
         for size in sizes:
-            rate = _grow(user, list(islice(talks, (size - before) // SESSION)))
+            added = list(islice(talks, (size - before) // SESSION))
+            rate = _grow(user, added)
+            _fill(collection, added, embeddings)
             timings = _searched(user, embeddings, asked, Timings(size, rate))
+            _ask_chroma(collection, embeddings, asked, timings)
             measured.append(
                 _filtered(user, embeddings, asked, timings) if where else timings
             )
@@ -143,6 +148,45 @@ def _grow(
             at = "2024-05-01T12:00:00+00:00"
             user.add(messages, session_id=f"session-{number}", at=at, metadata=about)
     return sum(len(messages) for _, messages in talks) / (perf_counter() - start)
+
+
+def _collection(folder: Path) -> Collection:
+    """An empty collection of Chroma, to be searched without this library."""
+    client = chromadb.PersistentClient(folder)
+    return client.create_collection("alone", metadata={"hnsw:space": "cosine"})
+
+
+def _fill(
+    collection: Collection,
+    talks: Sequence[tuple[int, list[dict[str, object]]]],
+    embeddings: CheapEmbeddings,
+) -> None:
+    """Add the same messages to a collection."""
+    texts = [f"{said['content']}" for _, messages in talks for said in messages]
+    first = collection.count()
+    for start in range(0, len(texts), CALL):
+        part = texts[start : start + CALL]
+        collection.add(
+            ids=[f"{first + start + place}" for place in range(len(part))],
+            embeddings=np.array(embeddings.embed_documents(part), dtype=np.float32),
+            documents=part,
+        )
+
+
+def _ask_chroma(
+    collection: Collection,
+    embeddings: CheapEmbeddings,
+    asked: Sequence[str],
+    timings: Timings,
+) -> None:
+    """The same questions to Chroma alone: the texts of the nearest messages."""
+    vectors = [np.array(embeddings.embed_query(query)) for query in asked]
+    for vector in vectors[:WARM_UP]:
+        collection.query(vector, n_results=K, include=["documents"])
+    for vector in vectors:
+        start = perf_counter()
+        collection.query(vector, n_results=K, include=["documents"])
+        timings.note("Chroma alone", (perf_counter() - start) * 1_000)
 
 
 def _searched(

@@ -169,8 +169,8 @@ def gather(
     stored = [facts[n] for n in items if n in facts]
     dense, spans = _best_pieces(stored, pieces)
     sessions = np.array([fact.session for fact in stored], dtype=np.int64)
-    by_words = as_scores(words.get(fact.n, 0.0) for fact in stored)
-    by_records = as_scores(cited.get(fact.n, 0.0) for fact in stored)
+    by_words = as_scores([words.get(fact.n, 0.0) for fact in stored])
+    by_records = as_scores([cited.get(fact.n, 0.0) for fact in stored])
     return Candidates(
         sought.query,
         vector,

@@ -125,8 +125,8 @@ def rank_messages(found: Candidates, settings: Settings) -> Ranking:
 
 def _message_signals(found: Candidates) -> dict[str, Scores]:
     dense = found.likeness
-    chars = as_scores(fact.chars for fact in found.facts)
-    questions = as_scores(fact.is_question for fact in found.facts)
+    chars = as_scores([fact.chars for fact in found.facts])
+    questions = as_scores([fact.is_question for fact in found.facts])
     _, session_of = np.unique(found.sessions, return_inverse=True)
     sums, counts = _sums_of_best(dense, session_of, SESSION_BEST)
     return {
@@ -196,7 +196,7 @@ def _said_by_the_other(found: Candidates) -> Scores:
     others.
     """
     by_assistant = as_scores(
-        fact.role == "assistant" and not fact.name for fact in found.facts
+        [fact.role == "assistant" and not fact.name for fact in found.facts]
     )
     return 1 - by_assistant if _ASKS_ASSISTANT.search(found.query) else by_assistant
 
@@ -308,9 +308,9 @@ def _standard(values: Scores) -> Scores:
     return (values - values.mean()) / (values.std() + 1e-9) if len(values) else values
 
 
-def as_scores(values: Iterable[float]) -> Scores:
+def as_scores(values: Sequence[float]) -> Scores:
     """The values as one array."""
-    return np.fromiter(values, dtype=np.float64)
+    return np.array(values, dtype=np.float64)
 
 
 def date_fit(
@@ -329,7 +329,7 @@ def date_fit(
         return np.zeros(len(times))
     zone = (asked.tzinfo if asked else None) or UTC
     days = [in_zone(to_utc(time), zone).date() for time in times]
-    return as_scores(best_fit(named, day) for day in days)
+    return as_scores([best_fit(named, day) for day in days])
 
 
 def best_places(values: Scores) -> list[int]:

@@ -117,7 +117,7 @@ def found_records(
         items,
         frozenset(past),
         dense=search.scale(vector).of(_cosines(connection, items, vector)),
-        words=as_scores(words.get(n, 0.0) for n in items),
+        words=as_scores([words.get(n, 0.0) for n in items]),
         date=date_fit(sought.query, [facts[n].said_at for n in items], sought.asked),
     )
 
@@ -190,7 +190,7 @@ def _cosines(connection: Connection, items: list[int], vector: Vector | None) ->
         best = best_cosines(
             [vector_rows.vectors_of(connection, items, RECORDS)], vector
         )
-    return as_scores(max(0.0, best.get(n, 0.0)) for n in items)
+    return as_scores([max(0.0, best.get(n, 0.0)) for n in items])
 
 
 def hits_of_records(

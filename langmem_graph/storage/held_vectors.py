@@ -169,15 +169,14 @@ class HeldVectors:
         self, connection: Connection, items: Collection[int]
     ) -> dict[int, Facts]:
         """What ranking needs to know of these messages, by number."""
-        unknown = [n for n in items if n not in self.facts]
-        read = message_queries.facts_of(connection, unknown) if unknown else {}
-        embedded = self.rows.items[self.places_of(read)].tolist() if read else []
+        known = {n: self.facts[n] for n in items if n in self.facts}
+        unknown = [n for n in items if n not in known]
+        if not unknown:
+            return known
+        read = message_queries.facts_of(connection, unknown)
+        embedded = self.rows.items[self.places_of(read)].tolist()
         self.facts.update((n, read[n]) for n in embedded)
-        return {
-            n: self.facts.get(n) or read[n]
-            for n in items
-            if n in self.facts or n in read
-        }
+        return known | read
 
     def word_counts(
         self, connection: Connection, terms: Sequence[str]
