@@ -5,11 +5,11 @@ change it.
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from langmem_graph.async_methods import UserMethods, twin
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.filters import Where
 from langmem_graph.ids_and_times import session_key, to_utc
 from langmem_graph.metadata import Value
+from langmem_graph.operation import operation, twin
 from langmem_graph.reports import (
     ExpiryReport,
     ForgetReport,
@@ -29,7 +29,7 @@ from langmem_graph.storage import (
     undo_changes,
 )
 from langmem_graph.storage.records_by_hand import Writer, WrittenBy
-from langmem_graph.tracing import traced
+from langmem_graph.user_methods import UserMethods
 
 
 class EditingMethods(UserMethods):
@@ -37,7 +37,7 @@ class EditingMethods(UserMethods):
     what.
     """
 
-    @traced
+    @operation("write")
     def remember(
         self,
         text: str,
@@ -69,7 +69,6 @@ class EditingMethods(UserMethods):
                 no such kind, unusable metadata, or an instruction that no words of the
                 user's bear out.
         """
-        self._check_writable("remember")
         writer = self._writer(origin, quote, session_id)
         return records_by_hand.remember(
             self._services, self.id, text, kind, metadata, writer
@@ -77,7 +76,7 @@ class EditingMethods(UserMethods):
 
     aremember = twin(remember)
 
-    @traced
+    @operation("write")
     def correct(
         self,
         record: str,
@@ -113,7 +112,6 @@ class EditingMethods(UserMethods):
             InvalidInputError: no words or too many, no such record, or one that holds
                 no longer.
         """
-        self._check_writable("correct")
         writer = self._writer(origin, quote, session_id)
         return records_by_hand.correct(
             self._services, self.id, record, text, event_time, writer
@@ -144,7 +142,7 @@ class EditingMethods(UserMethods):
 
         return Writer(origin, quote, found)
 
-    @traced
+    @operation("write")
     def forget(
         self,
         *,
@@ -163,13 +161,12 @@ class EditingMethods(UserMethods):
         Raises:
             InvalidInputError: not exactly one thing is named.
         """
-        self._check_writable("forget")
         named = {"record": record, "message": message, "session": session}
         return forgetting.forget(self._services, self.id, **named)
 
     aforget = twin(forget)
 
-    @traced
+    @operation("write")
     def hide(self, record: str) -> Record:
         """Take a record out of all that is shown: recall, searches, contexts, profile
         and topics.
@@ -184,12 +181,11 @@ class EditingMethods(UserMethods):
         Raises:
             InvalidInputError: no such record, or one that was taken back.
         """
-        self._check_writable("hide")
         return records_by_hand.hide(self._services, self.id, record)
 
     ahide = twin(hide)
 
-    @traced
+    @operation("write")
     def unhide(self, record: str) -> Record:
         """Show a hidden record again.
 
@@ -200,11 +196,11 @@ class EditingMethods(UserMethods):
         Raises:
             InvalidInputError: no such record, or one that was taken back.
         """
-        self._check_writable("unhide")
         return records_by_hand.unhide(self._services, self.id, record)
 
     aunhide = twin(unhide)
 
+    @operation("read")
     def history(
         self, record_id: str, *, where: Where | None = None
     ) -> list[HistoryEntry]:
@@ -219,6 +215,7 @@ class EditingMethods(UserMethods):
 
     ahistory = twin(history)
 
+    @operation("read")
     def changes(
         self, record_id: str, *, where: Where | None = None
     ) -> list[RecordChange]:
@@ -233,6 +230,7 @@ class EditingMethods(UserMethods):
 
     achanges = twin(changes)
 
+    @operation("write")
     def undo(
         self, record: str | None = None, *, message: str | None = None
     ) -> list[Record]:
@@ -252,13 +250,13 @@ class EditingMethods(UserMethods):
             InvalidInputError: not exactly one is named, it does not exist, or later
                 changes rest on it and must be undone first.
         """
-        self._check_writable("undo")
         return undo_changes.undo(
             self._services, self.id, record=record, message=message
         )
 
     aundo = twin(undo)
 
+    @operation("read")
     def calls(self, since: object = None, *, limit: int = 100) -> list[ModelCall]:
         """The latest model calls of extraction, the newest first: cost, and what was
         refused.
@@ -280,6 +278,7 @@ class EditingMethods(UserMethods):
 
     acalls = twin(calls)
 
+    @operation("read")
     def usage(self, since: object = None) -> Usage:
         """What this user's model calls cost, by day (UTC) and purpose.
 
@@ -294,6 +293,7 @@ class EditingMethods(UserMethods):
 
     ausage = twin(usage)
 
+    @operation("write")
     def keep_days(
         self, *, messages: int | None = None, records: int | None = None
     ) -> None:
@@ -311,14 +311,13 @@ class EditingMethods(UserMethods):
             InvalidInputError: no whole number above 0, or records for longer than
                 messages.
         """
-        self._check_writable("keep_days")
         expiry.set_keep_days(
             self._services, self.id, KeepDays(messages=messages, records=records)
         )
 
     akeep_days = twin(keep_days)
 
-    @traced
+    @operation("write")
     def expire(self) -> ExpiryReport:
         """Delete what is older than it is to be kept, with everything that quotes it.
 
@@ -326,7 +325,6 @@ class EditingMethods(UserMethods):
         hold again. A record that a younger message carries or confirms stays, with that
         message.
         """
-        self._check_writable("expire")
         return expiry.expire(self._services, self.id)
 
     aexpire = twin(expire)

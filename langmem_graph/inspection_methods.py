@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from langmem_graph.async_methods import UserMethods, twin
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.filters import Where, parsed
 from langmem_graph.ids_and_times import message_ids, to_utc
+from langmem_graph.operation import operation, refuse_read_only, twin
 from langmem_graph.reading import Form, TypedRecord
 from langmem_graph.reports import (
     Comparison,
@@ -26,7 +26,7 @@ from langmem_graph.retrieval.schedule_lookup import MOST_OCCURRENCES, agenda
 from langmem_graph.rooms import shared_name
 from langmem_graph.schemas import Message, Record
 from langmem_graph.storage import forgetting, inspection_queries, record_queries, rounds
-from langmem_graph.threads import in_thread_of, uninterrupted
+from langmem_graph.user_methods import UserMethods
 
 _log = logging.getLogger(__name__)
 LARGEST_PAGE = 1_000
@@ -37,6 +37,7 @@ class InspectionMethods(UserMethods):
     each other.
     """
 
+    @operation("read")
     def files(self) -> list[str]:
         """The names of the profile, the index and the topic tracks, as `read_file`
         takes them.
@@ -45,6 +46,7 @@ class InspectionMethods(UserMethods):
 
     afiles = twin(files)
 
+    @operation("read")
     def read_file(self, name: str) -> str:
         """The profile (`profile.md`), the index (`index.md`) or a topic track, as
         Markdown.
@@ -56,6 +58,7 @@ class InspectionMethods(UserMethods):
 
     aread_file = twin(read_file)
 
+    @operation("read")
     def overview(self) -> UserSummary:
         """How much is stored and what of it is due, as `memory.users` says it of every
         user.
@@ -74,6 +77,7 @@ class InspectionMethods(UserMethods):
 
     aoverview = twin(overview)
 
+    @operation("read")
     def conversation(
         self,
         session_id: str,
@@ -95,6 +99,7 @@ class InspectionMethods(UserMethods):
 
     aconversation = twin(conversation)
 
+    @operation("read")
     def records(
         self, *, start: int = 0, limit: int = 100, where: Where | None = None
     ) -> list[Record]:
@@ -109,7 +114,7 @@ class InspectionMethods(UserMethods):
 
     arecords = twin(records)
 
-    @uninterrupted
+    @operation("read")
     def records_of(
         self, form: type[Form], *, where: Where | None = None
     ) -> list[TypedRecord[Form]]:
@@ -131,12 +136,9 @@ class InspectionMethods(UserMethods):
                 )
         return found
 
-    async def arecords_of(
-        self, form: type[Form], *, where: Where | None = None
-    ) -> list[TypedRecord[Form]]:
-        """Async twin of `records_of`."""
-        return await in_thread_of(self.id, lambda: self.records_of(form, where=where))
+    arecords_of = twin(records_of)
 
+    @operation("read")
     def made_of(
         self, messages: str | Sequence[str], *, where: Where | None = None
     ) -> list[MessageUse]:
@@ -148,6 +150,7 @@ class InspectionMethods(UserMethods):
 
     amade_of = twin(made_of)
 
+    @operation("read")
     def neighbours(
         self, record: str, *, most: int = 60, where: Where | None = None
     ) -> Neighbourhood:
@@ -161,6 +164,7 @@ class InspectionMethods(UserMethods):
 
     aneighbours = twin(neighbours)
 
+    @operation("read")
     def schedule(
         self,
         since: object,
@@ -195,6 +199,7 @@ class InspectionMethods(UserMethods):
 
     aschedule = twin(schedule)
 
+    @operation("read")
     def compare(
         self, first: object, second: object, *, where: Where | None = None
     ) -> Comparison:
@@ -216,6 +221,7 @@ class InspectionMethods(UserMethods):
 
     acompare = twin(compare)
 
+    @operation("read")
     def forget_preview(
         self,
         *,
@@ -228,7 +234,7 @@ class InspectionMethods(UserMethods):
         Raises:
             InvalidInputError: not exactly one thing is named.
         """
-        self._check_writable("forget_preview")
+        refuse_read_only(self, "forget_preview")
         named = {"record": record, "message": message, "session": session}
         return forgetting.preview(self._services, self.id, **named)
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, get_args
 
-from langmem_graph.async_methods import Closing, no_attribute, twin
+from langmem_graph.closing import Closing
 from langmem_graph.embeddings.embedder import load_embedder
-from langmem_graph.errors import InvalidInputError, ReadOnlyError, check_function
+from langmem_graph.errors import InvalidInputError, check_function
 from langmem_graph.ids_and_times import to_utc, user_key
+from langmem_graph.operation import operation, twin
 from langmem_graph.reading import ForgetOnRequest, Readings, Redact, check_reading
 from langmem_graph.reports import ExpiryReport, Usage, UserSummary
 from langmem_graph.rooms import Authorize, RoomAccess, room_names
@@ -146,13 +147,23 @@ class Memory(Closing):
                 uninterrupted(rooms.release)(0.0)
             raise
 
+    @property
+    def _read_only(self) -> bool:
+        return self._services.read_only
+
     def __repr__(self) -> str:
         return f"Memory({self._services.directory.place})"
 
     if not TYPE_CHECKING:  # type checkers go on naming what is not there
 
         def __getattr__(self, name: str) -> Any:
-            raise no_attribute(self, name, UserMemory)
+            text = f"'Memory' object has no attribute {name!r}."
+            if not name.startswith("_") and hasattr(UserMemory, name):
+                text += (
+                    " It belongs to the memory of one user: "
+                    f"memory.user('alice').{name}(…)."
+                )
+            raise AttributeError(text, name=name, obj=self)
 
     @classmethod
     def from_environment(cls) -> Self:
@@ -199,6 +210,7 @@ class Memory(Closing):
             self._services, self._pipelines, self._access, room, as_user
         )
 
+    @operation("read")
     def users(self) -> list[UserSummary]:
         """All users of whom something is stored, with what their memories hold and what
         is due.
@@ -214,6 +226,7 @@ class Memory(Closing):
 
     ausers = twin(users)
 
+    @operation("read")
     def usage(self, since: object = None) -> Usage:
         """What the model calls for all users and in shared rooms cost, by day and
         purpose.
@@ -227,6 +240,7 @@ class Memory(Closing):
 
     ausage = twin(usage)
 
+    @operation("read")
     def keep_days(
         self, *, messages: int | None = None, records: int | None = None
     ) -> None:
@@ -247,6 +261,7 @@ class Memory(Closing):
 
     akeep_days = twin(keep_days)
 
+    @operation("write")
     def expire(self) -> list[ExpiryReport]:
         """Apply the limits to all users and shared rooms; a report where something was
         deleted.
@@ -254,10 +269,6 @@ class Memory(Closing):
         Raises:
             ReadOnlyError: the memory was opened with `read_only`.
         """
-        if self._services.read_only:
-            raise ReadOnlyError(
-                "expire needs a memory opened for writing, not read_only=True."
-            )
         return expiry.expire_all(self._services)
 
     aexpire = twin(expire)

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_graph.async_methods import UserMethods, twin
 from langmem_graph.filters import Where, parsed
+from langmem_graph.operation import operation, twin
 from langmem_graph.reports import FlushForecast, FlushReport, OnProgress
 from langmem_graph.results import Recall, RecallMode
 from langmem_graph.retrieval import fast_recall
-from langmem_graph.retrieval.search_common import recall_request
+from langmem_graph.retrieval.search_common import RecallRequest, recall_request
 from langmem_graph.storage import pending_messages
 from langmem_graph.threads import in_thread, in_thread_of, uninterrupted
-from langmem_graph.tracing import span, traced
+from langmem_graph.user_methods import UserMethods
 
 if TYPE_CHECKING:
     from langmem_graph.grounding.state import Policy
@@ -29,7 +29,7 @@ class ModelMethods(UserMethods):
     cost.
     """
 
-    @traced
+    @operation("read", model=True)
     def recall(
         self,
         query: str,
@@ -77,12 +77,12 @@ class ModelMethods(UserMethods):
         """
         request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
         if mode == "fast":
-            look_up = uninterrupted(fast_recall.fast_recall)
-            return look_up(self._along(), self.id, request, where)
+            return uninterrupted(self._look_up)(request, where)
         pipelines = self._reasoning(mode)
         reasoning = pipelines.reasoning.over(self._along().within(parsed(where)))
         return pipelines.loop.run(reasoning.recall(self.id, request, on_event))
 
+    @operation("read", model=True)
     async def arecall(
         self,
         query: str,
@@ -96,30 +96,24 @@ class ModelMethods(UserMethods):
         where: Where | None = None,
     ) -> Recall:
         """Async twin of `recall`."""
-        if mode == "fast":
-            limits: dict[str, Any] = {
-                "k": k,
-                "max_tokens": max_tokens,
-                "in_view": in_view,
-            }
-            call = partial(self.recall, query, at=at, where=where, **limits)
-            return await in_thread_of(self.id, call)
         request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
+        if mode == "fast":
+            work = partial(self._look_up, request, where)
+            return await in_thread_of(self.id, work)
         pipelines = self._reasoning(mode)
-        with span("recall", self.id) as noting:
-            services = (await in_thread(self._along)).within(parsed(where))
-            reasoning = pipelines.reasoning.over(services)
-            work = reasoning.recall(self.id, request, on_event)
-            recalled = await pipelines.loop.arun(work)
-            noting.note_sizes(recalled)
-            return recalled
+        services = (await in_thread(self._along)).within(parsed(where))
+        reasoning = pipelines.reasoning.over(services)
+        return await pipelines.loop.arun(reasoning.recall(self.id, request, on_event))
+
+    def _look_up(self, request: RecallRequest, where: Where | None) -> Recall:
+        return fast_recall.fast_recall(self._along(), self.id, request, where)
 
     def _reasoning(self, mode: RecallMode) -> "Pipelines":
         return self._with_model(
             f"recall(mode={mode!r})", "Without one there is mode='fast'."
         )
 
-    @traced
+    @operation("read", model=True, in_rooms=False)
     def ground(
         self,
         tool: Any,
@@ -168,14 +162,13 @@ class ModelMethods(UserMethods):
             "trust": trust,
             "model_may_choose": model_may_choose,
         }
-        pipelines, services = (
-            self._with_model("ground"),
-            self._along().within(parsed(where)),
-        )
+        pipelines = self._with_model("ground")
+        services = self._along().within(parsed(where))
         return pipelines.loop.run(
             pipelines.ground(self.id, tool, request, at, options, services)
         )
 
+    @operation("read", model=True, in_rooms=False)
     async def aground(
         self,
         tool: Any,
@@ -193,14 +186,12 @@ class ModelMethods(UserMethods):
             "trust": trust,
             "model_may_choose": model_may_choose,
         }
-        pipelines, within = self._with_model("ground"), parsed(where)
-        with span("ground", self.id) as noting:
-            services = (await in_thread(self._along)).within(within)
-            work = pipelines.ground(self.id, tool, request, at, options, services)
-            call = await pipelines.loop.arun(work)
-            noting.note_sizes(call)
-            return call
+        pipelines = self._with_model("ground")
+        services = (await in_thread(self._along)).within(parsed(where))
+        work = pipelines.ground(self.id, tool, request, at, options, services)
+        return await pipelines.loop.arun(work)
 
+    @operation("read")
     def flush_forecast(self) -> FlushForecast:
         """What `flush` would read now, and about how many calls and tokens it would
         take.
@@ -218,7 +209,7 @@ class ModelMethods(UserMethods):
 
     aflush_forecast = twin(flush_forecast)
 
-    @traced
+    @operation("write", model=True)
     def flush(self, on_progress: OnProgress | None = None) -> FlushReport:
         """Run extraction on all pending messages and report what became of them and its
         cost.
@@ -235,46 +226,45 @@ class ModelMethods(UserMethods):
                 `partial`, and background extraction of this user waits for new
                 messages. Another flush goes on where this one stopped.
         """
-        self._check_writable("flush")
         if self._pipelines is None:
-            count = pending_messages.count_unread
-            pending = uninterrupted(self._services.read)(self.id, count, 0)
-            return FlushReport(status="no_model", pending=pending)
+            return uninterrupted(self._without_model)()
         return self._pipelines.flush(self.id, on_progress)
 
+    @operation("write", model=True)
     async def aflush(self, on_progress: OnProgress | None = None) -> FlushReport:
         """Async twin of `flush`."""
-        self._check_writable("flush")
         if self._pipelines is None:
-            return await in_thread_of(self.id, self.flush)
-        with span("flush", self.id) as noting:
-            report = await self._pipelines.aflush(self.id, on_progress)
-            noting.note_sizes(report)
-            return report
+            return await in_thread_of(self.id, self._without_model)
+        return await self._pipelines.aflush(self.id, on_progress)
 
+    def _without_model(self) -> FlushReport:
+        pending = self._services.read(self.id, pending_messages.count_unread, 0)
+        return FlushReport(status="no_model", pending=pending)
+
+    @operation("write", model=True)
     def flush_soon(self) -> None:
         """Run extraction in the background, as nodes and middleware do; `add` itself
         does not.
         """
-        if self._pipelines is not None and not self._services.read_only:
+        if self._pipelines is not None:
             self._pipelines.worker.notify(self.id)
 
+    @operation("write", model=True)
     def drain(self, timeout: float | None = None) -> bool:
         """Wait until background extraction has caught up; False after `timeout`
         seconds.
 
         Turns that are too few for a batch are not due; `flush` processes them too.
         """
-        self._check_writable("drain")
         if self._pipelines is None:
             return True
         return self._pipelines.loop.run(
             self._pipelines.worker.drained(self.id, timeout)
         )
 
+    @operation("write", model=True)
     async def adrain(self, timeout: float | None = None) -> bool:
         """Async twin of `drain`."""
-        self._check_writable("drain")
         if self._pipelines is None:
             return True
         return await self._pipelines.loop.arun(

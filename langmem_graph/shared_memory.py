@@ -6,27 +6,15 @@ import inspect
 from functools import partial, wraps
 from typing import Any
 
-from langmem_graph.async_methods import twin
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.operation import action_of, is_operation, refuse_read_only, twin
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import ForgetReport
 from langmem_graph.rooms import Action, RoomAccess, author_name, room_name, shared_key
 from langmem_graph.storage import forgetting
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.threads import in_thread
+from langmem_graph.threads import in_thread, uninterrupted
 from langmem_graph.user_memory import Id, UserMemory
-
-_ACTIONS: dict[Action, str] = {
-    "read": """recall search_conversation search_records get_records
-        get_conversation sessions export export_records files read_file history
-        changes calls usage overview conversation records records_of
-        made_of neighbours schedule compare forget_preview flush_forecast doctor""",
-    "write": """add add_records remember correct undo flush flush_soon drain
-        rebuild hide unhide keep_days expire erase""",
-}
-_ACTION_OF = {
-    name: action for action, names in _ACTIONS.items() for name in names.split()
-}
 
 
 class SharedMemory(UserMemory):
@@ -62,6 +50,7 @@ class SharedMemory(UserMemory):
     def __repr__(self) -> str:
         return f"SharedMemory({self.id!r}, as_user={self.as_user!r})"
 
+    @uninterrupted
     def forget(
         self,
         *,
@@ -78,10 +67,10 @@ class SharedMemory(UserMemory):
             InvalidInputError: not exactly one thing is named.
         """
         self._ask("write")
-        if author is None:
-            return self._room.forget(record=record, message=message, session=session)
-        self._room._check_writable("forget")  # same package
         named = {"record": record, "message": message, "session": session}
+        if author is None:
+            return self._room.forget(**named)
+        refuse_read_only(self._room, "forget")
         return forgetting.forget(
             self._room._services, self._room.id, **named, author=author_name(author)
         )
@@ -121,8 +110,6 @@ def _guarded(name: str, action: Action | None) -> Any:
 
 
 for _name in dir(UserMemory):
-    if not (
-        _name.startswith("_") or _name in vars(SharedMemory) or _name == "as_retriever"
-    ):
-        _action = _ACTION_OF.get(_name) or _ACTION_OF.get(_name.removeprefix("a"))
-        setattr(SharedMemory, _name, _guarded(_name, _action))
+    _method = getattr(UserMemory, _name)
+    if is_operation(_method) and _name not in vars(SharedMemory):
+        setattr(SharedMemory, _name, _guarded(_name, action_of(_method)))

@@ -4,13 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_graph.async_methods import twin
 from langmem_graph.editing_methods import EditingMethods
 from langmem_graph.filters import Where, parsed
 from langmem_graph.ids_and_times import message_ids, to_utc
 from langmem_graph.inspection_methods import InspectionMethods
 from langmem_graph.metadata import Value
 from langmem_graph.model_methods import ModelMethods
+from langmem_graph.operation import operation, twin
 from langmem_graph.reports import AddReport, EraseReport, Health
 from langmem_graph.results import SearchBy
 from langmem_graph.retrieval import fast_recall
@@ -24,7 +24,6 @@ from langmem_graph.storage import (
     message_queries,
     upkeep,
 )
-from langmem_graph.tracing import traced
 
 if TYPE_CHECKING:
     from langmem_graph.reports import RecordsReport
@@ -42,7 +41,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
     methods raise `ClosedMemoryError` after `memory.close()`.
     """
 
-    @traced
+    @operation("write")
     def add(
         self,
         messages: Any,
@@ -105,7 +104,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
 
     aadd = twin(add)
 
-    @traced
+    @operation("read")
     def search_conversation(
         self,
         query: str,
@@ -140,7 +139,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
 
     asearch_conversation = twin(search_conversation)
 
-    @traced
+    @operation("write")
     def add_records(self, records: Any) -> "RecordsReport":
         """Store records made elsewhere, without a model.
 
@@ -161,7 +160,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
 
     aadd_records = twin(add_records)
 
-    @traced
+    @operation("read")
     def search_records(
         self,
         query: str,
@@ -192,6 +191,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
 
     asearch_records = twin(search_records)
 
+    @operation("read")
     def get_records(
         self, ids: str | Sequence[str], *, where: Where | None = None
     ) -> list[Record]:
@@ -206,6 +206,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
 
     aget_records = twin(get_records)
 
+    @operation("read")
     def get_conversation(
         self, ids: str | Sequence[str], *, where: Where | None = None
     ) -> "list[Message]":
@@ -220,6 +221,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
 
     aget_conversation = twin(get_conversation)
 
+    @operation("read")
     def sessions(
         self, *, where: Where | None = None
     ) -> list[message_queries.SessionSummary]:
@@ -230,6 +232,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
 
     asessions = twin(sessions)
 
+    @operation("read")
     def export(self, *, where: Where | None = None) -> list[dict[str, Any]]:
         """Every message as a JSON-shaped dict that `add` and `langmem-graph import`
         take back.
@@ -240,6 +243,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
 
     aexport = twin(export)
 
+    @operation("read")
     def export_records(
         self, *, as_of: object = None, history: bool = False, where: Where | None = None
     ) -> list[dict[str, Any]]:
@@ -271,17 +275,17 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
         parsed(where)  # raises for an unusable one
         return MemoryRetriever(user=self, k=k, by=by, where=where)
 
-    @traced
+    @operation("write")
     def erase(self) -> EraseReport:
         """Delete everything of this user: the ledger, its log, the vectors, the folder.
 
         What the user wrote in shared rooms stays; the report names these.
         """
-        self._check_writable("erase")
         return deletion.erase(self._services, self.id)
 
     aerase = twin(erase)
 
+    @operation("read")
     def doctor(self, *, sample: int = 200) -> Health:
         """Compare the ledger with the index, looking up `sample` vectors in Chroma (0:
         all).
@@ -290,12 +294,11 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
 
     adoctor = twin(doctor)
 
-    @traced
+    @operation("write")
     def rebuild(self, *, reembed: bool = False) -> Health:
         """Rebuild the index from the ledger's vectors; `reembed` also embeds every text
         anew.
         """
-        self._check_writable("rebuild")
         return upkeep.rebuild(self._services, self.id, reembed)
 
     arebuild = twin(rebuild)

@@ -13,7 +13,6 @@ from typing import Any
 from sqlalchemy import Connection, Row, insert, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from langmem_graph.errors import ReadOnlyError
 from langmem_graph.ids_and_times import agent_key, is_unique, new_session_key
 from langmem_graph.messages import parse_messages
 from langmem_graph.metadata import checked_metadata
@@ -69,10 +68,6 @@ def add_messages(
     With `read=False` extraction does not read them, since their record is made by hand.
     """
     start = perf_counter()
-    if services.read_only:
-        raise ReadOnlyError(
-            "add needs a memory opened for writing, not read_only=True."
-        )
     session = new_session_key(session_id)
     longest = services.settings.storage.max_message_chars
     about: dict[str, Any] = {"author": services.author, "room": shared_name(user_id)}

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from langmem_graph.errors import InvalidInputError, ReadOnlyError
+from langmem_graph.errors import InvalidInputError
 from langmem_graph.ids_and_times import MAX_ID_BYTES, is_unicode, to_utc
 from langmem_graph.messages import as_list
 from langmem_graph.reading import redacted_record
@@ -47,10 +47,6 @@ def add_records(
     `made_by` is kept in each record and in its history.
     """
     start = perf_counter()
-    if services.read_only:
-        raise ReadOnlyError(
-            "add_records needs a memory opened for writing, not read_only=True."
-        )
     several = as_list(given, is_one=isinstance(given, Mapping | Record), wanted=_WANTED)
     rows = [redacted_record(row, services.redact) for row in several]
     report, change = RecordsReport(), Change.new(made_by)

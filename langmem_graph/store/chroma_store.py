@@ -24,7 +24,7 @@ from langgraph.store.base import (
     ensure_embeddings,
 )
 
-from langmem_graph.async_methods import Closing
+from langmem_graph.closing import Closing
 from langmem_graph.embeddings.embedder import Embedder, load_embedder
 from langmem_graph.errors import (
     ClosedMemoryError,

@@ -18,9 +18,10 @@ from langmem_graph.graphs.nodes import MemoryState, create_recall_node
 from langmem_graph.ids_and_times import folder_name
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.operation import action_of
 from langmem_graph.rooms import RoomAccess, shared_key
 from langmem_graph.settings import Settings
-from langmem_graph.shared_memory import _ACTION_OF, SharedMemory
+from langmem_graph.shared_memory import SharedMemory
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import TroubledEmbeddings, let_go, said
 from tests.support import shared_rooms
@@ -131,10 +132,8 @@ def test_every_method_asks(memory: Memory) -> None:
     unasked = []
     for name in names:
         method = getattr(shared, name)
-        plain = name if name in _ACTION_OF else name.removeprefix("a")
-        expected = (
-            RoomRefusedError if plain in (*_ACTION_OF, "forget") else InvalidInputError
-        )
+        asked = action_of(getattr(UserMemory, name))
+        expected = RoomRefusedError if asked else InvalidInputError
         try:
             done = method()
             asyncio.run(done) if inspect.iscoroutine(done) else None

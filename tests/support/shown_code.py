@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from langmem_graph.async_methods import Closing
+from langmem_graph.closing import Closing
 
 BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^ *```$\n?(?P<after>\n*```text\n)?",

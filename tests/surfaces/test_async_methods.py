@@ -10,7 +10,9 @@ from blockbuster import blockbuster_ctx
 from pydantic import BaseModel
 
 import langmem_graph
+from langmem_graph.errors import ReadOnlyError
 from langmem_graph.memory import Memory, UserMemory
+from langmem_graph.operation import action_of, is_operation
 from langmem_graph.runtime import at_once, either
 from tests.conftest import said
 
@@ -42,6 +44,39 @@ def test_every_method_has_a_twin_with_the_same_signature(cls: type) -> None:
         assert inspect.iscoroutinefunction(twin)
         assert _parameters(twin) == _parameters(getattr(cls, name)), name
         assert twin.__doc__
+
+
+NO_OPERATIONS = {"user", "shared", "as_retriever", "close", "aclose"}
+"""They read and write nothing, or close."""
+
+
+@pytest.mark.parametrize("cls", [Memory, UserMemory])
+def test_every_public_method_is_an_operation(cls: type) -> None:
+    names = _public(cls) - NO_OPERATIONS
+    assert {name for name in names if not is_operation(getattr(cls, name))} == set()
+
+
+def test_what_writes_is_refused_in_a_memory_open_for_reading(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m", embeddings="hash") as memory:
+        memory.user("ana").add(said("I own a boat."), session_id="s")
+    with Memory(tmp_path / "m", embeddings="hash", read_only=True) as memory:
+        ana = memory.user("ana")
+        names = [
+            n for n in _public(UserMemory) if action_of(getattr(ana, n)) == "write"
+        ]
+        assert {"add", "aadd", "erase", "flush", "aflush", "flush_soon"} <= set(names)
+        for name in names:
+            required = [
+                one.name
+                for one in _parameters(getattr(UserMemory, name))
+                if one.default is inspect.Parameter.empty
+            ]
+            with pytest.raises(
+                ReadOnlyError, match="needs a memory opened for writing"
+            ):
+                made = getattr(ana, name)(**dict.fromkeys(required, "x"))
+                asyncio.run(made) if inspect.iscoroutine(made) else None
+        assert ana.search_conversation("boat")
 
 
 VARYING = {

@@ -1,117 +1,30 @@
-"""What the public classes are made of: closing them, asynchronous twins, and a user's
-base.
-"""
+"""`UserMethods`: what the methods of one user's memory work with."""
 
-import inspect
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
 from langmem_graph.errors import (
     InvalidInputError,
     LangMemGraphError,
-    NotCopied,
     NothingStoredError,
-    ReadOnlyError,
     for_log,
 )
 from langmem_graph.filters import Where, parsed
 from langmem_graph.rooms import RoomAccess, described, shared_key
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.threads import in_thread, in_thread_of, uninterrupted
 
 if TYPE_CHECKING:
     from langmem_graph.pipelines import Pipelines
 
 _log = logging.getLogger(__name__)
-S = TypeVar("S")
 T = TypeVar("T")
 P = ParamSpec("P")
 
 
-def twin(
-    method: Callable[Concatenate[S, P], T],
-) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The asynchronous twin of a method: it takes the same, and runs in a worker
-    thread.
-
-    Of one user's memory so many run at a time as `in_thread_of` lets.
-    """
-
-    @wraps(method)
-    async def inside(self: S, /, *args: P.args, **options: P.kwargs) -> T:
-        own: Any = self
-        work = partial(getattr(own, method.__name__), *args, **options)
-        return await (
-            in_thread_of(own.id, work) if hasattr(own, "id") else in_thread(work)
-        )
-
-    inside.__name__ = f"a{method.__name__}"
-    inside.__doc__ = f"Async twin of `{method.__name__}`."
-    return inside
-
-
-class Uninterrupted:
-    """Base of the public classes: keeps interrupts out of the methods with a `twin`.
-
-    The work goes on in another thread to its end, so that it leaves no transaction,
-    lock or file open; only the wait for it is interrupted.
-    """
-
-    def __init_subclass__(cls) -> None:
-        """Wrap each of these methods of a subclass."""
-        super().__init_subclass__()
-        for made in list(vars(cls).values()):
-            if inspect.iscoroutinefunction(made) and hasattr(made, "__wrapped__"):
-                method = made.__wrapped__
-                setattr(cls, method.__name__, uninterrupted(method))
-
-
-class Closing(Uninterrupted, NotCopied, ABC):
-    """Base of `Memory` and `ChromaStore`: closed at the end of a `with` or `async with`
-    block.
-    """
-
-    @abstractmethod
-    def close(self) -> None:
-        """Finish due work, release all files and let other processes in. Safe to call
-        twice.
-        """
-
-    async def aclose(self) -> None:
-        """Async twin of `close`."""
-        await in_thread(self.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.aclose()
-
-
-def no_attribute(owner: object, name: str, of_user: type) -> AttributeError:
-    """The error for a name that `Memory` lacks; what one user's memory has is shown
-    there.
-    """
-    text = f"{type(owner).__name__!r} object has no attribute {name!r}."
-    if not name.startswith("_") and hasattr(of_user, name):
-        text += (
-            f" It belongs to the memory of one user: memory.user('alice').{name}(…)."
-        )
-    return AttributeError(text, name=name, obj=owner)
-
-
-class UserMethods(Uninterrupted):
+class UserMethods:
     """Base of `UserMemory`: what its methods work with and check."""
 
     _left_out: tuple[str, ...] = ()
@@ -130,6 +43,10 @@ class UserMethods(Uninterrupted):
         self._access, self._shared = access, shared
         self.id = user_id
         self.settings = services.settings
+
+    @property
+    def _read_only(self) -> bool:
+        return self._services.read_only
 
     def _along(self) -> Services:
         """For reading, with the shared rooms that the user may read now; the others are
@@ -183,12 +100,6 @@ class UserMethods(Uninterrupted):
     ) -> list[T]:
         """The same under a filter."""
         return self._services.within(parsed(where)).read(self.id, query, [])
-
-    def _check_writable(self, what: str) -> None:
-        if self._services.read_only:
-            raise ReadOnlyError(
-                f"{what} needs a memory opened for writing, not read_only=True."
-            )
 
     def _with_model(self, what: str, otherwise: str = "") -> "Pipelines":
         if self._pipelines is None:
