@@ -127,7 +127,7 @@ class EditingMethods(UserMethods):
         """
         check_choice("origin", origin, get_args(WrittenBy))
         if origin == "user" or not quote or session_id is None:
-            return Writer(origin)
+            return Writer(origin, author=self._author)
         # slow to import
         from langmem_graph.extraction.words_of_tools import bearing_out
 
@@ -140,7 +140,7 @@ class EditingMethods(UserMethods):
                 self.id, lambda c: bearing_out(c, *asked, **told), None
             )
 
-        return Writer(origin, quote, found)
+        return Writer(origin, quote, found, self._author)
 
     @operation("write")
     def forget(

@@ -158,9 +158,11 @@ class InspectionMethods(UserMethods):
         unknown.
         """
         _, limit = _page(0, most)
-        nothing, services = Neighbourhood(), self._services.within(parsed(where))
+        nothing = Neighbourhood()
         query = inspection_queries.neighbourhood
-        return services.read(self.id, lambda c: query(c, record, limit), nothing)
+        return self._services.read(
+            self.id, lambda c: query(c, record, limit), nothing, parsed(where)
+        )
 
     aneighbours = twin(neighbours)
 
@@ -213,11 +215,10 @@ class InspectionMethods(UserMethods):
         early, late = to_utc(first), to_utc(second)
         if late < early:
             raise InvalidInputError("The second time is before the first.")
-        query, services = (
-            inspection_queries.compare,
-            self._services.within(parsed(where)),
+        query = inspection_queries.compare
+        return self._services.read(
+            self.id, lambda c: query(c, early, late), Comparison(), parsed(where)
         )
-        return services.read(self.id, lambda c: query(c, early, late), Comparison())
 
     acompare = twin(compare)
 

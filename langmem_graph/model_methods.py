@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langmem_graph.filters import Where, parsed
+from langmem_graph.filters import Where
 from langmem_graph.operation import operation, twin
 from langmem_graph.reports import FlushForecast, FlushReport, OnProgress
 from langmem_graph.results import Recall, RecallMode
@@ -79,8 +79,8 @@ class ModelMethods(UserMethods):
         if mode == "fast":
             return uninterrupted(self._look_up)(request, where)
         pipelines = self._reasoning(mode)
-        reasoning = pipelines.reasoning.over(self._along().within(parsed(where)))
-        return pipelines.loop.run(reasoning.recall(self.id, request, on_event))
+        work = pipelines.reasoning.recall(self._view(where), request, on_event)
+        return pipelines.loop.run(work)
 
     @operation("read", model=True)
     async def arecall(
@@ -98,15 +98,15 @@ class ModelMethods(UserMethods):
         """Async twin of `recall`."""
         request = recall_request(self.settings, query, mode, k, max_tokens, in_view, at)
         if mode == "fast":
-            work = partial(self._look_up, request, where)
-            return await in_thread_of(self.id, work)
+            look_up = partial(self._look_up, request, where)
+            return await in_thread_of(self.id, look_up)
         pipelines = self._reasoning(mode)
-        services = (await in_thread(self._along)).within(parsed(where))
-        reasoning = pipelines.reasoning.over(services)
-        return await pipelines.loop.arun(reasoning.recall(self.id, request, on_event))
+        view = await in_thread(self._view, where)
+        work = pipelines.reasoning.recall(view, request, on_event)
+        return await pipelines.loop.arun(work)
 
     def _look_up(self, request: RecallRequest, where: Where | None) -> Recall:
-        return fast_recall.fast_recall(self._along(), self.id, request, where)
+        return fast_recall.fast_recall(self._services, self._view(where), request)
 
     def _reasoning(self, mode: RecallMode) -> "Pipelines":
         return self._with_model(
@@ -163,10 +163,8 @@ class ModelMethods(UserMethods):
             "model_may_choose": model_may_choose,
         }
         pipelines = self._with_model("ground")
-        services = self._along().within(parsed(where))
-        return pipelines.loop.run(
-            pipelines.ground(self.id, tool, request, at, options, services)
-        )
+        work = pipelines.ground(self._view(where), tool, request, at, options)
+        return pipelines.loop.run(work)
 
     @operation("read", model=True, in_rooms=False)
     async def aground(
@@ -187,8 +185,8 @@ class ModelMethods(UserMethods):
             "model_may_choose": model_may_choose,
         }
         pipelines = self._with_model("ground")
-        services = (await in_thread(self._along)).within(parsed(where))
-        work = pipelines.ground(self.id, tool, request, at, options, services)
+        view = await in_thread(self._view, where)
+        work = pipelines.ground(view, tool, request, at, options)
         return await pipelines.loop.arun(work)
 
     @operation("read")

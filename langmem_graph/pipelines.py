@@ -26,6 +26,7 @@ from langmem_graph.runtime import LoopThread
 from langmem_graph.settings import KeepDays
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
+from langmem_graph.view import View
 
 _log = logging.getLogger(__name__)
 
@@ -100,21 +101,14 @@ class Pipelines:
         self.worker.leave(user_id)
 
     async def ground(
-        self,
-        user_id: str,
-        tool: Any,
-        request: str,
-        at: object,
-        options: dict[str, Any],
-        services: Services,
+        self, view: View, tool: Any, request: str, at: object, options: dict[str, Any]
     ) -> GroundedCall:
-        """Run the grounding graph; it reads with these services."""
+        """Run the grounding graph once."""
         now = (datetime.now(UTC) if at is None else to_utc(at)).isoformat(
             timespec="minutes"
         )
         state = await in_thread(grounding_request, tool, request, now=now, **options)
-        state["warnings"] = [*state["warnings"], *services.refused]
-        return await self.grounding.over(services).ground(user_id, state)
+        return await self.grounding.ground(view, state)
 
     def close(self, until: float) -> None:
         """Extract the pending messages of this process until then; others stay due."""

@@ -33,6 +33,7 @@ from langmem_graph.threads import (
     start_thread,
     without_exits,
 )
+from langmem_graph.view import View
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -241,12 +242,18 @@ class TraceRecorder:
 class StepRun:
     """The run that a step belongs to."""
 
-    user: str
+    view: View
+    """What the run may read."""
     config: RunnableConfig
     emit: Callable[[Event], None]
     """Sends a custom stream event."""
     warnings: list[str] = field(default_factory=list)
     """What the step went on without; it joins those of the state, each text once."""
+
+    @property
+    def user(self) -> str:
+        """Whose run it is."""
+        return self.view.user
 
     def recorder(self, trace: Sequence[Event]) -> TraceRecorder:
         """A recorder that continues a copy of the given trace."""
@@ -271,22 +278,22 @@ graph.
 
 
 def as_node(
-    step: Step, deps: Any, user_of: Callable[[RunnableConfig], str]
+    step: Step, deps: Any, view_of: Callable[[RunnableConfig], View]
 ) -> RunnableLambda[Any, Any]:
     """Make a LangGraph node, named after the step, that records a span.
 
     It runs on the caller's event loop, or, under `invoke`, on an event loop of its own.
-    `user_of` is called inside the run's context.
+    `view_of` is called inside the run's context.
     """
 
     def node(state: Any, config: RunnableConfig) -> Any:
         return run_apart(
-            _traced(step, deps, state, StepRun(user_of(config), config, emitter()))
+            _traced(step, deps, state, StepRun(view_of(config), config, emitter()))
         )
 
     async def anode(state: Any, config: RunnableConfig) -> Any:
         return await _traced(
-            step, deps, state, StepRun(user_of(config), config, emitter())
+            step, deps, state, StepRun(view_of(config), config, emitter())
         )
 
     return RunnableLambda(node, anode, name=step.__name__)
@@ -403,6 +410,9 @@ class StateForm:
         return RunnableLambda(converted, aconverted, name=choose.__name__)
 
 
+_VIEW = "__langmem_graph_view"
+"""Key of a run's config; LangGraph keeps keys of this form out of metadata."""
+
 OBJECTS = StateForm()
 """The form for graphs that the library runs itself: no checkpointer sees their
 state.
@@ -419,19 +429,19 @@ async def _traced(step: Step, deps: Any, state: Any, run: StepRun) -> Any:
         return {**update, "warnings": list(dict.fromkeys([*known, *run.warnings]))}
 
 
-def own_config(run: str, user_id: str) -> RunnableConfig:
-    """The config of a run that the library itself starts; `configured_user` reads the
-    user.
+def own_config(run: str, view: View) -> RunnableConfig:
+    """The config of a run that the library itself starts; `configured_view` reads the
+    view.
     """
-    return {**tracing.labelled(run, user_id), "configurable": {"user_id": user_id}}
+    return {**tracing.labelled(run, view.user), "configurable": {_VIEW: view}}
 
 
-def configured_user(config: RunnableConfig) -> str:
-    """The user of a run that the library itself started, taken from the run's
+def configured_view(config: RunnableConfig) -> View:
+    """The view of a run that the library itself started, taken from the run's
     config.
     """
-    user_id: str = config["configurable"]["user_id"]
-    return user_id
+    view: View = config["configurable"][_VIEW]
+    return view
 
 
 def emitter() -> Callable[[Event], None]:

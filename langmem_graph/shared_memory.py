@@ -44,8 +44,9 @@ class SharedMemory(UserMemory):
         )
         access.check_possible(self.as_user, self.id)
         self._ask = partial(access.check, self.as_user, self.id)
-        own = services.written_by(self.as_user)
-        self._room = UserMemory(own, shared_key(self.id), pipelines)
+        self._room = UserMemory(
+            services, shared_key(self.id), pipelines, author=self.as_user
+        )
 
     def __repr__(self) -> str:
         return f"SharedMemory({self.id!r}, as_user={self.as_user!r})"

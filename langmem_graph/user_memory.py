@@ -91,7 +91,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
             "metadata": metadata,
             "agent_id": agent_id,
         }
-        about |= {"given_before": given_before}
+        about |= {"given_before": given_before, "author": self._author}
         return add_messages.add_messages(
             self._services,
             self.id,
@@ -134,7 +134,7 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
                 unusable filter.
         """
         return fast_recall.search_conversation(
-            self._along(), self.id, query, k, by, explain, ranking, where
+            self._services, self._view(where), query, k, by, explain, ranking
         )
 
     asearch_conversation = twin(search_conversation)
@@ -186,8 +186,9 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
             InvalidInputError: an empty query, `k` below 1, no time, or an unusable
                 filter.
         """
-        options = (as_of, explain, where)
-        return fast_recall.search_records(self._along(), self.id, query, k, *options)
+        return fast_recall.search_records(
+            self._services, self._view(where), query, k, as_of, explain
+        )
 
     asearch_records = twin(search_records)
 

@@ -2,19 +2,16 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from langmem_graph.errors import (
-    InvalidInputError,
-    LangMemGraphError,
-    NothingStoredError,
-    for_log,
-)
+from langmem_graph.errors import InvalidInputError, LangMemGraphError, for_log
 from langmem_graph.filters import Where, parsed
 from langmem_graph.rooms import RoomAccess, described, shared_key
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.view import View
 
 if TYPE_CHECKING:
     from langmem_graph.pipelines import Pipelines
@@ -37,10 +34,13 @@ class UserMethods:
         pipelines: "Pipelines | None",
         access: RoomAccess | None = None,
         shared: Sequence[str] = (),
+        author: str | None = None,
     ) -> None:
         self._services = services
         self._pipelines = pipelines
         self._access, self._shared = access, shared
+        self._author = author
+        """In whose name messages are stored in a shared room."""
         self.id = user_id
         self.settings = services.settings
 
@@ -48,12 +48,13 @@ class UserMethods:
     def _read_only(self) -> bool:
         return self._services.read_only
 
-    def _along(self) -> Services:
-        """For reading, with the shared rooms that the user may read now; the others are
-        named.
+    def _view(self, where: Where | None = None) -> View:
+        """What is read now: the user's room, and the shared ones that the user may
+        read; the others are named.
         """
+        view = View((self.id,), parsed(where))
         if self._access is None or not self._shared:
-            return self._services
+            return view
         refused = self._access.refusals(self.id, self._shared, "read")
         for reason in refused.values():
             _log.warning("a shared room was left out: %s", reason)
@@ -62,8 +63,8 @@ class UserMethods:
             for r, why in refused.items()
         ]
         self._left_out = tuple(dict.fromkeys([*self._left_out, *texts]))
-        allowed = [room for room in self._shared if room not in refused]
-        return self._services.along(map(shared_key, allowed), texts)
+        allowed = [shared_key(room) for room in self._shared if room not in refused]
+        return replace(view, rooms=(self.id, *allowed), refused=tuple(texts))
 
     def _read_along(
         self, where: Where | None, query: Callable[[Connection], list[T]]
@@ -71,16 +72,15 @@ class UserMethods:
         """What a query gives in the user's room under a filter, then in the shared
         ones.
         """
-        services = self._along().within(parsed(where))
-        found = services.read(self.id, query, list[T]())
-        for key in services.shared:
-            try:
-                with services.room(key) as room:
+        found = list[T]()
+        with self._services.rooms(self._view(where)) as rooms:
+            for room in rooms:
+                try:
                     found += room.database.read(query)
-            except NothingStoredError:
-                services.note_empty(key)
-            except LangMemGraphError as error:
-                _log.warning("a shared room cannot be read: %s", for_log(error))
+                except LangMemGraphError as error:
+                    if room.user_id == self.id:
+                        raise
+                    _log.warning("a shared room cannot be read: %s", for_log(error))
         return found
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ class UserMethods:
         self, where: Where | None, query: Callable[[Connection], list[T]]
     ) -> list[T]:
         """The same under a filter."""
-        return self._services.within(parsed(where)).read(self.id, query, [])
+        return self._services.read(self.id, query, [], parsed(where))
 
     def _with_model(self, what: str, otherwise: str = "") -> "Pipelines":
         if self._pipelines is None:

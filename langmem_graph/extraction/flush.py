@@ -33,10 +33,11 @@ from langmem_graph.extraction.state import (
 from langmem_graph.ids_and_times import folder_name
 from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.reports import FlushProgress, FlushReport, OnProgress
-from langmem_graph.runtime import LoopThread, configured_user, own_config
+from langmem_graph.runtime import LoopThread, configured_view, own_config
 from langmem_graph.storage import expiry, pending_messages
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
+from langmem_graph.view import own_view
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -197,10 +198,12 @@ class ExtractionRunner:
         from langmem_graph.extraction.graph import build, new_run, private
 
         if self._graph is None:
-            self._graph = private(build(self.deps, configured_user))
+            self._graph = private(build(self.deps, configured_view))
         begun = new_run(force=force)
         try:
-            done = await self._graph.ainvoke(begun, own_config("write", user_id))
+            done = await self._graph.ainvoke(
+                begun, own_config("write", own_view(user_id))
+            )
             return cast(ExtractionState, done)
         except NothingStoredError:  # the user was erased meanwhile
             return begun

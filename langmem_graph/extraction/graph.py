@@ -27,6 +27,7 @@ from langmem_graph.extraction.update_profile import profile
 from langmem_graph.extraction.update_topics import topics
 from langmem_graph.extraction.verify_values import verify
 from langmem_graph.runtime import OBJECTS, Step, as_node
+from langmem_graph.view import View
 
 STEPS: tuple[Step, ...] = (
     *(claim, extract, give_back, compare, reconcile, verify),
@@ -37,7 +38,7 @@ RECURSION_LIMIT = len(STEPS) + 2  # enough for every step once; the graph has no
 
 
 def build(
-    deps: Dependencies, user_of: Callable[[RunnableConfig], str]
+    deps: Dependencies, view_of: Callable[[RunnableConfig], View]
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The graph that extracts one batch.
 
@@ -47,7 +48,7 @@ def build(
     """
     builder = StateGraph(ExtractionState)
     for step in STEPS:
-        builder.add_node(step.__name__, as_node(step, deps, user_of))
+        builder.add_node(step.__name__, as_node(step, deps, view_of))
     builder.add_edge(START, "claim")
     builder.add_conditional_edges("claim", OBJECTS.route(_is_due))
     builder.add_conditional_edges("extract", OBJECTS.route(_is_readable))

@@ -24,6 +24,7 @@ from langmem_graph.retrieval.facts import LONGEST
 from langmem_graph.runtime import StepRun
 from langmem_graph.settings import Settings
 from langmem_graph.threads import in_thread
+from langmem_graph.view import own_view
 
 SearchFunction = Callable[[str, int], Sequence[Any] | Awaitable[Sequence[Any]]]
 """Takes a query and how many; gives texts, dicts with `text`, or LangChain
@@ -79,7 +80,10 @@ def create_goal_graph(
     runner = model_runner(as_chat_model(model), chosen, "recall")
 
     deps = GoalDependencies(runner, chosen, _Retriever(retriever), alone=True)
-    return goal_loop.build(deps, lambda config: "", GoalQuestion, form=JSON, shown=True)
+    nobody = own_view("")
+    return goal_loop.build(
+        deps, lambda config: nobody, GoalQuestion, form=JSON, shown=True
+    )
 
 
 def _check_arguments(search: SearchFunction) -> None:

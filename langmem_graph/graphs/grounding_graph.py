@@ -14,8 +14,8 @@ from typing_extensions import TypedDict
 from langmem_graph.filters import Where
 from langmem_graph.graphs.conversation_messages import messages_in, query_of
 from langmem_graph.graphs.nodes import UserContext
-from langmem_graph.graphs.turn_memory import pipelines_of, read_with
-from langmem_graph.graphs.user_identity import UserId, user_of
+from langmem_graph.graphs.turn_memory import pipelines_of, view_of
+from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.grounding import graph
 from langmem_graph.grounding.graph import (
     checked_options,
@@ -92,8 +92,8 @@ def create_grounding_graph(
         return grounding_request(offered, request, now=now, **options)
 
     return graph.build(
-        grounding_dependencies(read_with(memory, where, shared), pipelines.model),
-        lambda config: user_of(config, user_id),
+        grounding_dependencies(memory._services, pipelines.model),
+        view_of(memory, user_id, where, shared),
         (_State, GroundingInput, GroundingOutput),
         read_input,
         form=JSON,

@@ -13,8 +13,8 @@ from typing_extensions import TypedDict
 from langmem_graph.filters import Where
 from langmem_graph.graphs.conversation_messages import in_view, messages_in, query_of
 from langmem_graph.graphs.nodes import UserContext, asked_by, latest
-from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of, read_with
-from langmem_graph.graphs.user_identity import UserId, user_of
+from langmem_graph.graphs.turn_memory import TurnMemory, pipelines_of, view_of
+from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.memory import Memory
 from langmem_graph.reasoning import graph
 from langmem_graph.reasoning.graph import reasoning_dependencies
@@ -130,13 +130,16 @@ def create_recall_graph(
             else update
         )
 
-    services = read_with(memory, where, shared)
     schemas: Any = (_State, RecallInput, RecallOutput)
     if answer:
         schemas = (_AnsweredState, AnsweredInput, AnsweredOutput)
     return graph.build(
-        reasoning_dependencies(services, pipelines.model, fail_closed=fail_closed),
-        lambda config: user_of(config, user_id),
+        reasoning_dependencies(
+            memory._services,  # same package
+            pipelines.model,
+            fail_closed=fail_closed,
+        ),
+        view_of(memory, user_id, where, shared),
         request_of,
         schemas,
         finish,

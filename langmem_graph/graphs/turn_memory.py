@@ -7,9 +7,10 @@ application and is raised.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import BaseMessage
@@ -46,13 +47,13 @@ from langmem_graph.results import GroundedCall, Recall, RecallMode
 from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.rooms import room_names, shared_key
 from langmem_graph.runtime import either, emitter
-from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.tables_and_migrations import (
     RECORDS_CHANGED,
     VECTORS_DELETED,
     get_meta,
 )
 from langmem_graph.user_memory import UserMemory
+from langmem_graph.view import View
 
 _log = logging.getLogger(__name__)
 NOT_A_LOSS = "no text in the message"  # pictures and empty answers
@@ -93,18 +94,23 @@ def pipelines_of(memory: Memory, what: str, otherwise: str = "") -> Pipelines:
     return memory._pipelines
 
 
-def read_with(
-    memory: Memory, where: Where | None, shared: Sequence[str | int]
-) -> Services:
-    """What a graph reads with: under the filter, in the shared rooms that its user may
-    read too.
+def view_of(
+    memory: Memory, user_id: UserId, where: Where | None, shared: Sequence[str | int]
+) -> Callable[[RunnableConfig], View]:
+    """What the runs of a graph read: through the filter, in the shared rooms that their
+    user may read at each reading too.
     """
-    services, rooms = memory._services.within(parsed(where)), room_names(shared)
-    if not rooms:
-        return services
-    return services.asking(
-        map(shared_key, rooms), lambda u: memory.user(u, shared=rooms)._along()
-    )
+    condition, rooms = parsed(where), room_names(shared)
+
+    def of_run(config: RunnableConfig) -> View:
+        user = user_of(config, user_id)
+        if not rooms:
+            return View((user,), condition)
+        # same package
+        ask = partial(memory.user(user, shared=rooms)._view, where)
+        return View((user, *map(shared_key, rooms)), condition, ask=ask)
+
+    return of_run
 
 
 @dataclass(frozen=True)

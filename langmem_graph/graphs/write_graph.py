@@ -23,6 +23,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.pipelines import Pipelines
 from langmem_graph.runtime import OBJECTS, both, either
 from langmem_graph.storage import pending_messages
+from langmem_graph.view import own_view
 
 Update = dict[str, Any]
 _OWN_LIMIT: RunnableConfig = {"recursion_limit": RECURSION_LIMIT}  # not the caller's
@@ -106,7 +107,7 @@ def _extraction(
     claim back.
     """
     services = turn.memory._services  # same package
-    shown = build(pipelines.extraction.deps, turn.user)
+    shown = build(pipelines.extraction.deps, lambda config: own_view(turn.user(config)))
     graph: Any = private(shown)
 
     async def extraction(state: Any, config: RunnableConfig, blocking: bool) -> Update:

@@ -235,7 +235,7 @@ async def in_each(
     """
     notes = SearchNotes(warnings=run.warnings)
     return await services.in_rooms(
-        run.user,
+        run.view,
         lambda rooms: _in_each(rooms, work, notes),
         notes.warnings,
         notes.warnings,

@@ -31,18 +31,19 @@ from langmem_graph.runtime import (
     Step,
     StepRun,
     as_node,
-    configured_user,
+    configured_view,
     own_config,
 )
 from langmem_graph.schemas import Origin
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.view import View
 
 STEPS: tuple[Step, ...] = (select_tool, retrieve_slots, fill, verify, decide)
 
 
 def build(
     deps: Dependencies,
-    user_of: Callable[[RunnableConfig], str],
+    view_of: Callable[[RunnableConfig], View],
     schemas: tuple[type, type, type] = (GroundingState, GroundingState, GroundingState),
     read_input: Callable[[Any], GroundingState] | None = None,
     *,
@@ -61,7 +62,7 @@ def build(
     first = _with_input(STEPS[0], read_input) if read_input else STEPS[0]
     steps = (first, *STEPS[1:])
     builder.add_sequence(
-        [(s.__name__, as_node(form.step(s), deps, user_of)) for s in steps]
+        [(s.__name__, as_node(form.step(s), deps, view_of)) for s in steps]
     )
     builder.set_entry_point("select_tool")
     # Not None: an application's checkpointer would save what was found, and keep it.
@@ -143,21 +144,10 @@ class GroundingRunner:
     """
 
     def __init__(self, services: Services, model: BaseChatModel) -> None:
-        self._services, self._model = services, model
-        self._graph = build(grounding_dependencies(services, model), configured_user)
+        self._graph = build(grounding_dependencies(services, model), configured_view)
 
-    def over(self, services: Services) -> "GroundingRunner":
-        """A runner whose steps read with these, under a filter or in shared
-        rooms too.
-        """
-        return (
-            self
-            if services is self._services
-            else GroundingRunner(services, self._model)
-        )
-
-    async def ground(self, user_id: str, asked: GroundingState) -> GroundedCall:
+    async def ground(self, view: View, asked: GroundingState) -> GroundedCall:
         """Run the graph once, from a state that `grounding_request` made."""
-        done = await self._graph.ainvoke(asked, own_config("ground", user_id))
+        done = await self._graph.ainvoke(asked, own_config("ground", view))
         call: GroundedCall = done["call"]
         return call

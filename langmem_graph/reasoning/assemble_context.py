@@ -54,6 +54,7 @@ from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import TokenCounter, token_counter
 from langmem_graph.trust import Allowance, bounded
+from langmem_graph.view import View
 
 UNUSABLE = "Not found, as an answer of the model could not be used:"
 _WITH_VALUES = frozenset(
@@ -122,10 +123,10 @@ async def _stored(
     notes = SearchNotes(warnings=warnings)
 
     def work(rooms: list[Room]) -> _Stored:
-        return _read(deps.services, rooms, run.user, facts, at, notes)
+        return _read(deps.services, run.view, rooms, facts, at, notes)
 
     try:
-        return await deps.services.in_rooms(run.user, work, warnings, empty)
+        return await deps.services.in_rooms(run.view, work, warnings, empty)
     except Exception as error:
         if deps.fail_closed:
             raise
@@ -290,8 +291,8 @@ def _proved_title(found: _Found) -> str:
 
 def _read(
     services: Services,
+    view: View,
     rooms: list[Room],
-    user: str,
     facts: Sequence[Fact],
     at: datetime | None,
     notes: SearchNotes,
@@ -302,22 +303,22 @@ def _read(
 
     def read(one: UserSearch, connection: Connection) -> _Stored:
         vague, room = VagueTurnContext(), shared_name(one.key)
-        if one.key == user:
+        if one.key == view.user:
             profile = VagueTurnContext(read_profile(connection, one.settings))
             vague = (
                 read_vague_turn_context(connection, at, one.settings) if at else profile
             )
         return _read_room(connection, room, [f for f in facts if f.room == room], vague)
 
-    searches = UserSearch.over(services, rooms, notes).alone() if rooms else []
+    searches = UserSearch.over(services, view, rooms, notes).alone() if rooms else []
     parts = [part for _, part in each_room(searches, read)]
-    if len(parts) == 1 and not services.shared:
+    if len(parts) == 1 and not view.is_shared:
         return parts[0]
     known = {fact.id for fact in facts if any(part.room == fact.room for part in parts)}
     unread = {fact.id for fact in facts} - known
     return _Stored(
         next(
-            (part.vague for part in parts if shared_name(user) == part.room),
+            (part.vague for part in parts if shared_name(view.user) == part.room),
             VagueTurnContext(),
         ),
         {name: hit for part in parts for name, hit in part.messages.items()},

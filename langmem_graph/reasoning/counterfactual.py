@@ -90,10 +90,10 @@ async def _search(
     def work(rooms: list[Room]) -> list[Fact]:
         room = own_room(rooms, run.user)
         told = told_of_days(room, state, services.settings) if room else []
-        search = UserSearch.over(services, rooms, notes) if rooms else None
+        search = UserSearch.over(services, run.view, rooms, notes) if rooms else None
         return _unseen(search, queries, told, seen) if search else []
 
-    return await services.in_rooms(run.user, work, notes.warnings)
+    return await services.in_rooms(run.view, work, notes.warnings)
 
 
 def _unseen(

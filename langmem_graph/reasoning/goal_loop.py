@@ -57,6 +57,7 @@ from langmem_graph.retrieval.quoted_context import (
 from langmem_graph.runtime import OBJECTS, StateForm, StepRun, as_node
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import token_counter
+from langmem_graph.view import View
 
 _NOTHING_TO_PROVE = ("act", "chat", "vague")  # intents that need no subgoal
 
@@ -271,7 +272,7 @@ _STEPS = (plan, further, retrieve, unify, refine)
 
 def build(
     deps: GoalDependencies,
-    user_of: Callable[[RunnableConfig], str],
+    view_of: Callable[[RunnableConfig], View],
     given: type = GoalInput,
     *,
     form: StateForm = OBJECTS,
@@ -291,7 +292,7 @@ def build(
         output_schema=GoalOutput if deps.alone else LoopOutput,
     )
     for step in _STEPS:
-        builder.add_node(step.__name__, as_node(form.step(step), deps, user_of))
+        builder.add_node(step.__name__, as_node(form.step(step), deps, view_of))
     builder.add_edge(START, "plan")
 
     def following(state: GoalState) -> list[Send] | str:

@@ -46,13 +46,14 @@ from langmem_graph.runtime import (
     Step,
     StepRun,
     as_node,
-    configured_user,
+    configured_view,
     own_config,
 )
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.settings import ReasoningSettings
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
+from langmem_graph.view import View
 
 OnEvent = Callable[[Event], Any]
 Finish = Callable[[Any, StepRun], dict[str, Any]]
@@ -61,7 +62,7 @@ _log = logging.getLogger(__name__)
 
 def build(
     deps: ReasoningDependencies,
-    user_of: Callable[[RunnableConfig], str],
+    view_of: Callable[[RunnableConfig], View],
     request_of: Callable[[Any], RecallRequest],
     schemas: tuple[type, type, type],
     finish: Finish | None = None,
@@ -96,9 +97,9 @@ def build(
     steps: list[Step] = [first_lookup, counterfactual, conflicts, context, *answering]
     *timed, last = map(_timed, steps)
     for step in (route, *timed, _ending(last, finish)):
-        builder.add_node(step.__name__, as_node(form.step(step), deps, user_of))
+        builder.add_node(step.__name__, as_node(form.step(step), deps, view_of))
     builder.add_node(
-        "goals", goal_loop.build(deps.goals, user_of, form=form, shown=show_loop)
+        "goals", goal_loop.build(deps.goals, view_of, form=form, shown=show_loop)
     )
 
     builder.add_edge(START, "route")
@@ -231,26 +232,15 @@ class ReasoningRunner:
     """Recalls with the memory's model; its coroutine runs on the memory's loop."""
 
     def __init__(self, services: Services, model: BaseChatModel) -> None:
-        self._services, self._model = services, model
         self._graph: CompiledStateGraph[Any, Any, Any, Any] = build(
             reasoning_dependencies(services, model),
-            configured_user,
+            configured_view,
             lambda state: state["request"],
             (_State, _Input, _Output),
         )
 
-    def over(self, services: Services) -> "ReasoningRunner":
-        """A runner whose steps read with these, under a filter or in shared
-        rooms too.
-        """
-        return (
-            self
-            if services is self._services
-            else ReasoningRunner(services, self._model)
-        )
-
     async def recall(
-        self, user_id: str, request: RecallRequest, on_event: OnEvent | None = None
+        self, view: View, request: RecallRequest, on_event: OnEvent | None = None
     ) -> Recall:
         """Run the graph once; `on_event` is called with every stream event as it
         happens.
@@ -258,7 +248,7 @@ class ReasoningRunner:
         outcome: Any = None
         stream: AsyncIterator[Any] = self._graph.astream(
             {"request": request},
-            own_config("recall", user_id),
+            own_config("recall", view),
             stream_mode=["custom", "values"],
             subgraphs=True,
         )

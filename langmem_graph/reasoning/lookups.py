@@ -70,12 +70,12 @@ async def first_lookup(
     services, notes = deps.services, SearchNotes()
     recorder = run.recorder(state["trace"])
     facts: list[Fact] = []
-    warnings: list[str] = [*services.refused]
+    warnings: list[str] = []
 
     def look_up(rooms: list[Room]) -> list[Fact]:
         found = list[Fact]()
         if rooms:
-            search = UserSearch.over(services, rooms, notes)
+            search = UserSearch.over(services, run.view, rooms, notes)
             now = datetime.fromisoformat(state["now"])
             found = _found(search.asked_at(now), state)
         room = own_room(rooms, run.user)
@@ -84,7 +84,7 @@ async def first_lookup(
         return _with_days(UserSearch.of(services, room, notes), room, state, found)
 
     try:
-        facts = await services.in_rooms(run.user, look_up, notes.warnings)
+        facts = await services.in_rooms(run.view, look_up, notes.warnings)
     except Exception as error:
         if deps.fail_closed:
             raise
@@ -187,12 +187,12 @@ async def conflicts(
     notes = SearchNotes(warnings=run.warnings)
 
     def work(rooms: list[Room]) -> list[Overlap]:
-        return (
-            _overlaps(UserSearch.over(services, rooms, notes), asked) if rooms else []
-        )
+        if not rooms:
+            return []
+        return _overlaps(UserSearch.over(services, run.view, rooms, notes), asked)
 
     try:
-        found = await services.in_rooms(run.user, work, notes.warnings)
+        found = await services.in_rooms(run.view, work, notes.warnings)
     except Exception as error:  # noqa: BLE001  # the context is still useful without the schedule
         warning = run.warning("comparing with the schedule failed", error)
         return {"warnings": [*state["warnings"], warning]}

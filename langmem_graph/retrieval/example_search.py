@@ -192,10 +192,12 @@ class MemorySearch:
         services, notes = self._services, SearchNotes(warnings=run.warnings)
 
         def find(rooms: list[Room]) -> list[Fact]:
-            search = UserSearch.over(services, rooms, notes) if rooms else None
-            return find_facts(search, query, k, relation) if search else []
+            if not rooms:
+                return []
+            search = UserSearch.over(services, run.view, rooms, notes)
+            return find_facts(search, query, k, relation)
 
-        return await services.in_rooms(run.user, find, notes.warnings)
+        return await services.in_rooms(run.view, find, notes.warnings)
 
     async def near(
         self, sentences: Sequence[str], k: int, run: "StepRun"
@@ -204,17 +206,15 @@ class MemorySearch:
         services, notes = self._services, SearchNotes(warnings=run.warnings)
 
         def find(rooms: list[Room]) -> list[list[Fact]]:
+            if not rooms:
+                return []
+            search = UserSearch.over(services, run.view, rooms, notes)
             with suppress(EmbeddingError):  # words still find
-                search = UserSearch.over(services, rooms, notes) if rooms else None
-                return (
-                    list(nearest_to_examples(search, sentences, k).values())
-                    if search
-                    else []
-                )
+                return list(nearest_to_examples(search, sentences, k).values())
             return []
 
         return (
-            await services.in_rooms(run.user, find, notes.warnings) if sentences else []
+            await services.in_rooms(run.view, find, notes.warnings) if sentences else []
         )
 
     async def likeness(self, text: str, others: Sequence[str], run: "StepRun") -> float:

@@ -13,7 +13,6 @@ from typing import get_args
 
 from sqlalchemy import Connection
 
-from langmem_graph.filters import Where, parsed
 from langmem_graph.ids_and_times import to_utc
 from langmem_graph.results import Fact, Reasoning, Recall, RecallReport, SearchBy
 from langmem_graph.retrieval import joined_search
@@ -50,17 +49,17 @@ from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.record_writes import naive
 from langmem_graph.tokens import TokenCounter, token_counter
 from langmem_graph.trust import Allowance
+from langmem_graph.view import View
 
 
 def search_conversation(
     services: Services,
-    user_id: str,
+    view: View,
     query: str,
     k: int,
     by: SearchBy,
     explain: bool,
     ranking: RankingMethod | None,
-    where: Where | None = None,
 ) -> list[MessageHit]:
     """The best messages or sessions for a query, best first; the options are
     checked.
@@ -69,10 +68,10 @@ def search_conversation(
     check_query(query, k)
     if ranking is not None:
         check_choice("ranking", ranking, get_args(RankingMethod))
-    with services.within(parsed(where)).rooms(user_id) as rooms:
+    with services.rooms(view) as rooms:
         if not rooms:
             return []
-        search = UserSearch.over(services, rooms).by(ranking)
+        search = UserSearch.over(services, view, rooms).by(ranking)
         search = search.asked_at(datetime.now(UTC))
         hits = joined_search.search_best(search, query, k + NEAR_MISSES * explain, by)
     if not explain:
@@ -85,34 +84,26 @@ def search_conversation(
 
 
 def search_records(
-    services: Services,
-    user_id: str,
-    query: str,
-    k: int,
-    as_of: object,
-    explain: bool,
-    where: Where | None = None,
+    services: Services, view: View, query: str, k: int, as_of: object, explain: bool
 ) -> list[RecordHit]:
     """The best records for a query, best first; what no longer holds is labelled."""
     check_query(query, k)
     asked = datetime.now(UTC) if as_of is None else to_utc(as_of)
     then = None if as_of is None else naive(asked)
-    with services.within(parsed(where)).rooms(user_id) as rooms:
+    with services.rooms(view) as rooms:
         if not rooms:
             return []
-        search = UserSearch.over(services, rooms).asked_at(asked)
+        search = UserSearch.over(services, view, rooms).asked_at(asked)
         return joined_search.search_records(search, query, k, then, explain=explain)
 
 
-def fast_recall(
-    services: Services, user_id: str, request: RecallRequest, where: Where | None = None
-) -> Recall:
+def fast_recall(services: Services, view: View, request: RecallRequest) -> Recall:
     """Search, then quote what fits the budget and is not in view already.
 
     A vague turn has no words to search for: projects and schedule come first in its
     context.
     """
-    start, notes = perf_counter(), SearchNotes(warnings=[*services.refused])
+    start, notes = perf_counter(), SearchNotes()
     settings, query, seen = services.settings, request.query, frozenset(request.in_view)
     k, budget = (
         request.k or settings.context.k,
@@ -120,12 +111,12 @@ def fast_recall(
     )
     now = request.at or datetime.now(UTC)
     found, ahead, empty = list[MessageHit](), _Ahead(), list[str]()
-    with services.within(parsed(where)).rooms(user_id, notes.warnings, empty) as rooms:
+    with services.rooms(view, notes.warnings, empty) as rooms:
         if rooms:
-            search = UserSearch.over(services, rooms, notes).asked_at(now)
+            search = UserSearch.over(services, view, rooms, notes).asked_at(now)
             found = _not_in_view(search, query, k + NEAR_MISSES, seen)
             with notes.stage("schedule"):
-                ahead = _Ahead.read(search, user_id, query, now)
+                ahead = _Ahead.read(search, view.user, query, now)
     with notes.stage("context"):
         written = _write(found[:k], ahead, seen, budget, settings)
     notes.milliseconds["total"] = (perf_counter() - start) * 1_000

@@ -34,6 +34,7 @@ from langmem_graph.storage.user_room import OpenLedger, Room
 from langmem_graph.storage.vector_rows import VectorRows
 from langmem_graph.storage.where_conditions import at_most, numbers_within, passing
 from langmem_graph.storage.words import TermCounts, query_terms, telling_terms
+from langmem_graph.view import View
 
 MAX_K = 1_000_000
 FEW, MOST_COMPARED, SHARE = 2_000, 20_000, 4
@@ -186,16 +187,20 @@ class UserSearch:
 
     @classmethod
     def over(
-        cls, services: Services, rooms: Sequence[Room], notes: SearchNotes | None = None
+        cls,
+        services: Services,
+        view: View,
+        rooms: Sequence[Room],
+        notes: SearchNotes | None = None,
     ) -> "UserSearch":
-        """Of several rooms together, at least one; where none is shared, of the one
+        """Of a view's rooms together, at least one; where none is shared, of the one
         alone.
         """
         notes = notes or SearchNotes()
         first, *others = (
             replace(cls.of(services, room, notes), others=()) for room in rooms
         )
-        return replace(first, others=tuple(others) if services.shared else None)
+        return replace(first, others=tuple(others) if view.is_shared else None)
 
     @property
     def key(self) -> str:

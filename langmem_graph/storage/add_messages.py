@@ -60,17 +60,19 @@ def add_messages(
     metadata: object = None,
     agent_id: object = None,
     given_before: Collection[str] = (),
+    author: str | None = None,
     read: bool = True,
 ) -> AddReport:
     """Store messages in one transaction, then embed and index what is due; see
     `UserMemory.add`.
 
-    With `read=False` extraction does not read them, since their record is made by hand.
+    In a shared room `author` is in whose name they are stored. With `read=False`
+    extraction does not read them, since their record is made by hand.
     """
     start = perf_counter()
     session = new_session_key(session_id)
     longest = services.settings.storage.max_message_chars
-    about: dict[str, Any] = {"author": services.author, "room": shared_name(user_id)}
+    about: dict[str, Any] = {"author": author, "room": shared_name(user_id)}
     about |= {"metadata": checked_metadata(metadata), "agent_id": agent_key(agent_id)}
     new, rejected, without_text = parse_messages(
         messages,

@@ -7,11 +7,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from time import sleep
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -23,7 +22,7 @@ from langmem_graph.errors import (
     NothingStoredError,
     for_log,
 )
-from langmem_graph.filters import Filter, both
+from langmem_graph.filters import Filter
 from langmem_graph.reading import ForgetOnRequest, Readings, Redact
 from langmem_graph.reports import CallNote
 from langmem_graph.rooms import described, nothing_in, shared_name
@@ -34,6 +33,7 @@ from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.outbox_worker import Drained, DueWork
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import finish, in_thread_of, uninterrupted
+from langmem_graph.view import View
 
 if TYPE_CHECKING:
     from langmem_graph.storage.postgres_rooms import PostgresRooms
@@ -66,18 +66,6 @@ class Services:
     """What the application adds to the rules of reading."""
     forget_on_request: ForgetOnRequest = "hide"
     """What is done with words that the user asks to forget."""
-    where: Filter | None = None
-    """What all that is read has to pass; what is written is not looked at."""
-    author: str | None = None
-    """In whose name messages are stored in a shared room."""
-    shared: tuple[str, ...] = ()
-    """The keys of shared rooms that are searched together with the user's own."""
-    refused: tuple[str, ...] = ()
-    """What a recall says of shared rooms that may not be read."""
-    asks: "Callable[[str], Services] | None" = None
-    """With which of the shared rooms a user's memory is read now; asked at every
-    reading.
-    """
     on_opened: Callable[[str], None] | None = None
     on_embedded: Callable[[int], None] | None = None
     keep_days: KeepDays = field(init=False)
@@ -95,20 +83,6 @@ class Services:
     def __post_init__(self) -> None:
         self.directory.on_due = self._do_due_work
         self.keep_days = self.settings.keep_days
-
-    def within(self, where: Filter | None) -> Self:
-        """The same for reading, where all that is read passes this filter too."""
-        if where is None:
-            return self
-        view = copy(self)
-        view.where = both(self.where, where)
-        return view
-
-    def along(self, shared: Iterable[str], refused: Iterable[str] = ()) -> Self:
-        """The same for reading, where shared rooms (by their keys) are searched too."""
-        view = copy(self)
-        view.shared, view.refused = tuple(shared), tuple(refused)
-        return view
 
     def note_empty(self, key: str, notes: list[str] | None = None) -> None:
         """Note that a shared room holds nothing; it is logged once, as not every result
@@ -128,24 +102,14 @@ class Services:
         self._refused_before.extend([refused] if refused[-1] is not None else [])
         return True
 
-    def asking(self, shared: Iterable[str], asks: "Callable[[str], Services]") -> Self:
-        """The same where each reading asks anew which of these rooms the user
-        may read.
-        """
-        view = self.along(shared)
-        view.asks = asks
-        return view
-
-    def written_by(self, author: str) -> Self:
-        """The same, where messages are stored in this user's name."""
-        view = copy(self)
-        view.author = author
-        return view
-
     @contextmanager
-    def room(self, user_id: str, *, create: bool = False) -> Iterator[Room]:
+    def room(
+        self, user_id: str, *, create: bool = False, where: Filter | None = None
+    ) -> Iterator[Room]:
         """Open the user's room; work that an earlier process left due is done the first
         time.
+
+        What is read of it passes the filter `where`.
 
         Raises:
             NothingStoredError: nothing is stored of this user, and `create` is False.
@@ -162,7 +126,7 @@ class Services:
             if room.traces_left:
                 with suppress(LangMemGraphError):  # it is tried again
                     room.empty_log(seconds=0.0)
-            yield room if self.where is None else room.within(self.where)
+            yield room if where is None else room.within(where)
             if room.traces_left and user_id not in self._with_traces:
                 self._with_traces.add(user_id)
                 _log.warning("a reader keeps deleted words in the log of %s", room.name)
@@ -184,14 +148,16 @@ class Services:
         self._with_traces.discard(user_id)
 
     @contextmanager
-    def known_room(self, user_id: str) -> Iterator[Room | None]:
+    def known_room(
+        self, user_id: str, where: Filter | None = None
+    ) -> Iterator[Room | None]:
         """Like `room`, but None for a user of whom nothing is stored, except with
         `read_only`.
         """
         with ExitStack() as stack:
             room: Room | None = None
             try:
-                room = stack.enter_context(self.room(user_id))
+                room = stack.enter_context(self.room(user_id, where=where))
             except NothingStoredError:
                 if self.read_only:
                     raise
@@ -200,31 +166,31 @@ class Services:
     @contextmanager
     def rooms(
         self,
-        user_id: str,
+        view: View,
         problems: list[str] | None = None,
         empty: list[str] | None = None,
     ) -> Iterator[list[Room]]:
-        """The user's room, then the shared ones, as far as something is stored there.
+        """The view's rooms, as far as something is stored there.
 
         A shared room that is refused or cannot be opened is left out; the problems then
         say so. What is said of one that holds nothing, which is no fault, is added to
         `empty`.
         """
-        now = self if self.asks is None else self.asks(user_id)
-        if problems is not None and self.asks is not None:
+        now = view.now()
+        if problems is not None:
             problems += [reason for reason in now.refused if reason not in problems]
         with ExitStack() as stack:
             found = list[Room]()
-            for key in (user_id, *now.shared):
+            for key in now.rooms:
                 try:
-                    found.append(stack.enter_context(self.room(key)))
+                    found.append(stack.enter_context(self.room(key, where=now.where)))
                 except NothingStoredError:
-                    if self.read_only and not self.shared:
+                    if self.read_only and not view.is_shared:
                         raise
-                    if key != user_id:
+                    if key != view.user:
                         self.note_empty(key, empty)
                 except LangMemGraphError as error:
-                    if key == user_id:
+                    if key == view.user:
                         raise
                     _log.warning("a shared room cannot be opened: %s", for_log(error))
                     if problems is not None:
@@ -233,7 +199,7 @@ class Services:
 
     async def in_rooms(
         self,
-        user_id: str,
+        view: View,
         work: Callable[[list[Room]], T],
         problems: list[str] | None = None,
         empty: list[str] | None = None,
@@ -241,18 +207,23 @@ class Services:
         """Do the work with these rooms, in a worker thread."""
 
         def inside() -> T:
-            with self.rooms(user_id, problems, empty) as rooms:
+            with self.rooms(view, problems, empty) as rooms:
                 return work(rooms)
 
-        return await in_thread_of(user_id, inside)
+        return await in_thread_of(view.user, inside)
 
-    def read(self, user_id: str, query: Callable[[Connection], T], nothing: T) -> T:
-        """The result of a query in a read transaction, or `nothing` as for
-        `in_known_room`.
+    def read(
+        self,
+        user_id: str,
+        query: Callable[[Connection], T],
+        nothing: T,
+        where: Filter | None = None,
+    ) -> T:
+        """The result of a query in a read transaction under a filter, or `nothing` as
+        for `in_known_room`.
         """
-        return self._in_known_room(
-            user_id, lambda room: room.database.read(query), nothing
-        )
+        with self.known_room(user_id, where) as room:
+            return nothing if room is None else room.database.read(query)
 
     async def in_room(self, user_id: str, work: Callable[[Room], T]) -> T:
         """Do the work with the user's room, in a worker thread."""

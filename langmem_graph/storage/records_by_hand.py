@@ -72,6 +72,8 @@ class Writer:
     quote: str = ""
     """Words of the user's that a model says it rests on."""
     bearing_out: BearingOut = lambda *_: None
+    author: str | None = None
+    """In whose name it is written, in a shared room."""
 
     def said_by_user(
         self, words: str, about: Mapping[str, Value], old: Record | None = None
@@ -105,10 +107,8 @@ def remember(
             "which "
             "they give it."
         )
-    told, author = (
-        f"{words} {sorted(about.items())}" if about else words,
-        services.author,
-    )
+    author = writer.author
+    told = f"{words} {sorted(about.items())}" if about else words
     own_id = f"{_prefix(writer)}{_digest(f'{author}: {told}' if author else told)}"
     message_id = _add_message(services, user_id, words, own_id, about, writer)
     row: dict[str, Any] = {
@@ -222,6 +222,7 @@ def _add_message(
         BY_HAND_SESSION,
         None,
         whole_conversation=False,
+        author=writer.author,
         read=False,
     )
     if report.rejected:

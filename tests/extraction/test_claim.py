@@ -24,6 +24,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage.pending_messages import Unread
 from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.view import own_view
 from tests.support.models import AnswersBySchema
 from tests.support.writing import echo, memories, turn
 
@@ -216,6 +217,6 @@ async def test_a_claim_that_comes_after_its_run_was_interrupted_takes_nothing(
     interrupted, other = new_run(force=True), new_run(force=True)
     give_back_claim(services, "u", interrupted)
     for begun, is_claimed in ((interrupted, False), (other, True)):
-        run = StepRun("u", {}, lambda event: None)
+        run = StepRun(own_view("u"), {}, lambda event: None)
         claimed = await claim_due_batch.claim(deps, begun, run)
         assert (claimed["batch"] is not None) is is_claimed

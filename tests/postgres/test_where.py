@@ -48,9 +48,9 @@ def test_a_filter_is_looked_up_for_each_row(database: str, layer: str) -> None:
         user.add(
             said("the budget of bees", metadata={"project": "atlas"}), session_id="s"
         )
-        services = memory._services.within(parsed({"project": "atlas"}))
+        where = parsed({"project": "atlas"})
         with (
-            services.room("ana") as room,
+            memory._services.room("ana", where=where) as room,
             room.database.read_transaction() as connection,
         ):
             number = {"messages": messages.c.n, "records": records.c.n}[layer]

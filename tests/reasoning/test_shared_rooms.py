@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.graph import StateGraph
 from sqlalchemy import Connection
 
 from langmem_graph.graphs import create_recall_graph
@@ -42,6 +43,25 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     memory = opened(tmp_path, model=ScriptedChatModel())
     yield memory
     let_go(memory)
+
+
+def test_no_graph_is_compiled_again_for_a_view(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    compiling = StateGraph.compile
+
+    def noting(graph: Any, *args: Any, **options: Any) -> Any:
+        compiled.append(options["name"])
+        return compiling(graph, *args, **options)
+
+    monkeypatch.setattr(StateGraph, "compile", noting)
+    ana = memory.user("ana", shared=["team"])
+    found = ana.recall(ASKED, mode="reason", where={"role": "user"})
+    assert "Pelicans are never shipped" in found.context
+    tool = {"title": "ship", "type": "object", "properties": {"bird": {}}}
+    ana.ground(tool, ASKED, where={"role": "user"})
+    assert compiled == []
 
 
 @pytest.mark.parametrize("is_async", [False, True])
