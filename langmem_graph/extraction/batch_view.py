@@ -14,7 +14,7 @@ from langmem_graph.extraction.records_in_view import records_in_view
 from langmem_graph.extraction.state import Batch, BatchView, Candidate, ShownMessage
 from langmem_graph.ids_and_times import in_zone
 from langmem_graph.retrieval.quoted_context import LONGEST_NAME, as_data, plain_id
-from langmem_graph.retrieval.search_common import UserSearch
+from langmem_graph.retrieval.search_common import RoomSearch
 from langmem_graph.schedule.times import event_in, with_weekday, zone_of
 from langmem_graph.schemas import Message, Record
 from langmem_graph.storage import message_queries, pending_messages
@@ -39,7 +39,7 @@ def read_view(
         ordered = [(n, new[n]) for n in batch.items if n in new]
         before = _before(connection, batch, counter, settings.extraction.message_chars)
         records = records_in_view(
-            UserSearch.of(services, room), connection, ordered, before
+            RoomSearch.of(services, room), connection, ordered, before
         )
     start = draw_first_alias() if first_alias is None else first_alias
     shown = {

@@ -26,7 +26,7 @@ from langmem_graph.extraction.state import (
 )
 from langmem_graph.llm.answer_schemas import Removal
 from langmem_graph.llm.structured_calls import RunUsage, load_prompt
-from langmem_graph.retrieval.message_search import search_different
+from langmem_graph.retrieval.joined_search import search_different
 from langmem_graph.retrieval.quoted_context import as_data
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.runtime import StepRun
@@ -159,7 +159,7 @@ def _look(services: Services, asked: _Request, removed: _Removed, room: Room) ->
     queries.append(known[request.message].message.text[:QUERY_CHARS])
     near, found = set(named), set[int]()
     for query in queries:
-        hits, ranked = search_different(search, query, PER_QUERY, past=True)
+        hits, [(_, ranked)] = search_different(search, query, PER_QUERY, past=True)
         found |= {hit.position for hit in hits}
         near |= set(ranked.best_numbers()[:PER_QUERY])
     with room.database.read_transaction() as connection:

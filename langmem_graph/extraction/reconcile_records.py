@@ -29,7 +29,7 @@ from langmem_graph.extraction.state import (
 from langmem_graph.llm.answer_schemas import ProposedChange, Reconciliation
 from langmem_graph.reading import reading_of
 from langmem_graph.retrieval.quoted_context import as_data
-from langmem_graph.retrieval.search_common import UserSearch
+from langmem_graph.retrieval.search_common import RoomSearch
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Record
 from langmem_graph.storage import record_queries
@@ -49,7 +49,7 @@ async def compare(
     services = deps.services
 
     def found(room: Room) -> list[int]:
-        return unseen(UserSearch.of(services, room), candidates, texts, seen)
+        return unseen(RoomSearch.of(services, room), candidates, texts, seen)
 
     return {"unseen": await services.in_room(run.user, found)}
 

@@ -16,8 +16,8 @@ from sqlalchemy import Connection
 from langmem_graph.extraction.claim_due_batch import MAX_MESSAGE_BYTES
 from langmem_graph.extraction.state import Candidate
 from langmem_graph.ids_and_times import window_edge
-from langmem_graph.retrieval.message_search import search_different
-from langmem_graph.retrieval.search_common import UserSearch, best_cosines
+from langmem_graph.retrieval.joined_search import search_different
+from langmem_graph.retrieval.search_common import RoomSearch, UserSearch, best_cosines
 from langmem_graph.schedule.times import event_in, occurrences
 from langmem_graph.schemas import Message, Record
 from langmem_graph.settings import Settings
@@ -57,7 +57,7 @@ Numbered = list[tuple[int, Message]]
 
 
 def records_in_view(
-    search: UserSearch, connection: Connection, new: Numbered, before: Numbered
+    search: RoomSearch, connection: Connection, new: Numbered, before: Numbered
 ) -> list[tuple[int, Record]]:
     """The records that these messages may change, oldest first."""
     settings, share = search.settings, share_of(message for _, message in new)
@@ -126,7 +126,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _by_search(
-    search: UserSearch,
+    search: RoomSearch,
     connection: Connection,
     queries: Sequence[str],
     own: Collection[int],
@@ -136,7 +136,8 @@ def _by_search(
     """
     scores = dict[int, float]()
     for query in queries:
-        hits, ranked = search_different(search, query, PER_QUERY + len(own))
+        most = PER_QUERY + len(own)
+        hits, [(_, ranked)] = search_different(UserSearch((search,)), query, most)
         behind = [hit.position for hit in hits if hit.position not in own][:PER_QUERY]
         by_message = graph_neighbours.citing_messages(connection, behind)
         for numbers in (ranked.best_numbers()[:PER_QUERY], by_message):
@@ -168,7 +169,7 @@ def _coming(connection: Connection, last: Message, settings: Settings) -> list[i
 
 
 def unseen(
-    search: UserSearch,
+    search: RoomSearch,
     candidates: Sequence[Candidate],
     look_for: Sequence[str],
     seen: set[int],
@@ -204,7 +205,7 @@ def unseen(
 
 
 def _nearest_to_each(
-    search: UserSearch,
+    search: RoomSearch,
     connection: Connection,
     texts: Sequence[str],
     seen: Collection[int],
@@ -229,7 +230,7 @@ def _of_same_matter(
 
 
 def _best_cosines(
-    search: UserSearch, connection: Connection, texts: Sequence[str]
+    search: RoomSearch, connection: Connection, texts: Sequence[str]
 ) -> dict[int, float]:
     """How alike each record is to the most similar of the texts."""
     blocks, best = (

@@ -35,7 +35,7 @@ from langmem_graph.retrieval.quoted_context import (
     not_in_view,
 )
 from langmem_graph.retrieval.schedule_lookup import Overlap
-from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
+from langmem_graph.retrieval.search_common import RoomSearch, SearchNotes, UserSearch
 from langmem_graph.retrieval.vague_turns import (
     VagueTurnContext,
     read_profile,
@@ -301,7 +301,7 @@ def _read(
     user's own.
     """
 
-    def read(one: UserSearch, connection: Connection) -> _Stored:
+    def read(one: RoomSearch, connection: Connection) -> _Stored:
         vague, room = VagueTurnContext(), shared_name(one.key)
         if one.key == view.user:
             profile = VagueTurnContext(read_profile(connection, one.settings))
@@ -310,7 +310,7 @@ def _read(
             )
         return _read_room(connection, room, [f for f in facts if f.room == room], vague)
 
-    searches = UserSearch.over(services, view, rooms, notes).alone() if rooms else []
+    searches = UserSearch.over(services, view, rooms, notes).rooms if rooms else ()
     parts = [part for _, part in each_room(searches, read)]
     if len(parts) == 1 and not view.is_shared:
         return parts[0]

@@ -29,7 +29,7 @@ from langmem_graph.retrieval.schedule_lookup import (
     overlaps_at,
     said_of_days,
 )
-from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
+from langmem_graph.retrieval.search_common import RoomSearch, SearchNotes, UserSearch
 from langmem_graph.runtime import Event, StepRun
 from langmem_graph.schedule.model_written_times import written_event
 from langmem_graph.schedule.time_phrases import spoken_time
@@ -205,16 +205,14 @@ async def conflicts(
 def _overlaps(search: UserSearch, asked: Sequence[EventTime]) -> list[Overlap]:
     """With dated records, of shared rooms too; each once."""
 
-    def of_room(one: UserSearch, connection: Connection) -> list[Overlap]:
+    def of_room(one: RoomSearch, connection: Connection) -> list[Overlap]:
         return [
             each
             for event in asked
             for each in overlaps_at(connection, event, one.settings)
         ]
 
-    found = [
-        overlap for _, own in each_room(search.alone(), of_room) for overlap in own
-    ]
+    found = [overlap for _, own in each_room(search.rooms, of_room) for overlap in own]
     return list({overlap.fact.id: overlap for overlap in reversed(found)}.values())[
         ::-1
     ]

@@ -28,7 +28,12 @@ from langmem_graph.retrieval.facts import (
 from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.ranking import Vector
 from langmem_graph.retrieval.record_search import near_records
-from langmem_graph.retrieval.search_common import SearchNotes, UserSearch, best_cosines
+from langmem_graph.retrieval.search_common import (
+    RoomSearch,
+    SearchNotes,
+    UserSearch,
+    best_cosines,
+)
 from langmem_graph.rooms import shared_name
 from langmem_graph.storage import record_queries, vector_rows
 from langmem_graph.storage.graph_neighbours import CAUSAL, SEMANTIC, neighbours
@@ -56,7 +61,7 @@ def nearest_to_examples(
     """
     vectors = search.embedder.embed(list(sentences)) if vectors is None else vectors
     found = each_room(
-        search.alone(), lambda one, c: _nearest_facts(one, c, vectors, depth)
+        search.rooms, lambda one, c: _nearest_facts(one, c, vectors, depth)
     )
     several = zip(*(nearest for _, nearest in found), strict=True)
     best = (
@@ -67,7 +72,7 @@ def nearest_to_examples(
 
 
 def _nearest_facts(
-    search: UserSearch, connection: Connection, vectors: Vectors, depth: int
+    search: RoomSearch, connection: Connection, vectors: Vectors, depth: int
 ) -> list[list[Fact]]:
     """For each vector the `depth` nearest facts of one room, best first."""
     _check_vectors(search, connection, vectors)
@@ -82,7 +87,7 @@ def _nearest_facts(
 
 
 def _check_vectors(
-    search: UserSearch, connection: Connection, vectors: Vectors
+    search: RoomSearch, connection: Connection, vectors: Vectors
 ) -> None:
     """Raise where the room's vectors were made by another embedder."""
     dimension = search.room.check_embedder(search.embedder.name, connection)
@@ -90,7 +95,7 @@ def _check_vectors(
 
 
 def _nearest(
-    search: UserSearch, connection: Connection, vector: Vector, depth: int
+    search: RoomSearch, connection: Connection, vector: Vector, depth: int
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Messages and records by number, with their cosines."""
     messages = search.near(connection, MESSAGES, vector, depth)
@@ -144,7 +149,7 @@ def linked_facts(
     )
     for fact in seeds:
         ids[fact.room] += [fact.record_id] if fact.record_id else []
-    rooms = [one for one in search.alone() if ids[shared_name(one.key)]]
+    rooms = [one for one in search.rooms if ids[shared_name(one.key)]]
     found = each_room(
         rooms, lambda one, c: _linked(one, c, ids[shared_name(one.key)], queries)
     )
@@ -154,7 +159,7 @@ def linked_facts(
 
 
 def _linked(
-    search: UserSearch, connection: Connection, ids: Sequence[str], queries: Vectors
+    search: RoomSearch, connection: Connection, ids: Sequence[str], queries: Vectors
 ) -> list[tuple[bool, float, Fact]]:
     """A room's neighbours of these records: whether causal, by which figure they rank,
     and what.

@@ -20,7 +20,7 @@ from langmem_graph.results import Fact, Relation
 from langmem_graph.retrieval.joined_search import each_room, search_different
 from langmem_graph.retrieval.message_search import as_hit
 from langmem_graph.retrieval.record_search import RankedRecords, ranked_chains
-from langmem_graph.retrieval.search_common import UserSearch
+from langmem_graph.retrieval.search_common import RoomSearch, UserSearch
 from langmem_graph.schedule.times import event_in, zone_of
 from langmem_graph.schemas import MessageHit, Record
 from langmem_graph.storage import record_queries, superseded_labels
@@ -74,11 +74,11 @@ def find_facts(
     hits, ranked = search_different(
         search.by(signal), query, depth, past=True, foreign=foreign
     )
-    own = {id(one): found for one, found in ranked}
+    own = {one.key: found for one, found in ranked}
     causes = relation == "causal" and settings.reasoning.use_causal_edges
 
-    def read(one: UserSearch, connection: Connection) -> list[tuple[float, Fact]]:
-        records = _scored(connection, own[id(one)], depth, signal, older)
+    def read(one: RoomSearch, connection: Connection) -> list[tuple[float, Fact]]:
+        records = _scored(connection, own[one.key], depth, signal, older)
         return _with_causes(connection, records, k) if causes else records
 
     of_rooms = [facts for _, facts in each_room((one for one, _ in ranked), read)]

@@ -30,6 +30,7 @@ from langmem_graph.retrieval.schedule_lookup import Overlap, overlaps_at
 from langmem_graph.retrieval.search_common import (
     NEAR_MISSES,
     RecallRequest,
+    RoomSearch,
     SearchNotes,
     UserSearch,
     check_choice,
@@ -189,7 +190,7 @@ class _Ahead:
         asked = spoken_time(query, now, settings.time_zone)
         is_vague = intent_of(query) == "vague"
 
-        def of_room(one: UserSearch, connection: Connection) -> "_Ahead":
+        def of_room(one: RoomSearch, connection: Connection) -> "_Ahead":
             overlaps = overlaps_at(connection, asked, settings) if asked else []
             vague = VagueTurnContext()
             if is_vague and one.key == user_id:
@@ -197,7 +198,7 @@ class _Ahead:
             facts = [*(overlap.fact for overlap in overlaps), *vague.facts()]
             return cls(overlaps, vague, hits_by_id(connection, facts))
 
-        found = joined_search.each_room(search.alone(), of_room)
+        found = joined_search.each_room(search.rooms, of_room)
         overlaps = [overlap for _, ahead in found for overlap in ahead.overlaps]
         own = (ahead.vague for one, ahead in found if one.key == user_id)
         vague = next(own, VagueTurnContext())

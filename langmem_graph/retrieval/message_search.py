@@ -3,25 +3,21 @@ places.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from langmem_graph.results import SearchBy
 from langmem_graph.retrieval.ranking import (
     NOT_FOUND,
     Candidates,
     Ranking,
     Vector,
     as_scores,
-    rank_messages,
-    rank_sessions,
 )
 from langmem_graph.retrieval.record_search import RankedRecords, found_records
-from langmem_graph.retrieval.search_common import Sought, UserSearch, telling
+from langmem_graph.retrieval.search_common import RoomSearch, Sought, telling
 from langmem_graph.schemas import Message, MessageHit
 from langmem_graph.storage import message_queries, record_queries, vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS
@@ -32,80 +28,8 @@ from langmem_graph.storage.tables_and_migrations import MESSAGES
 from langmem_graph.storage.vector_rows import Pieces
 from langmem_graph.storage.where_conditions import numbers_within, passing
 from langmem_graph.storage.words import Passes, TermCounts, query_terms
-from langmem_graph.trust import bounded
 
 _SAME = set("session_id role origin name at text agent_id metadata room author".split())
-# searches where most texts are equal, each so many times as deep
-ATTEMPTS, DEEPER = 3, 8
-
-
-def search_best(
-    search: UserSearch, query: str, k: int, by: SearchBy
-) -> list[MessageHit]:
-    """The `k` best messages, or sessions each represented by its best message, best
-    first.
-    """
-    sought = search.sought(query, search.embedded(query), k)
-    with search.room.database.read_transaction() as connection:
-        found, ranking = _ranked(search, connection, sought)
-        best = ranking.best()
-        if by == "session":
-            with search.notes.stage("rank"):
-                sessions = np.unique(found.sessions).tolist()
-                centroids = vector_rows.centroids(connection, sessions)
-                ranking, best = rank_sessions(
-                    found, ranking, centroids, search.settings
-                )
-        with search.notes.stage("texts"):
-            return list(hits_of(connection, found, ranking, best[:k]).values())
-
-
-def search_different(
-    search: UserSearch, query: str, k: int, *, past: bool = False, foreign: float = 1.0
-) -> tuple[list[MessageHit], RankedRecords]:
-    """The `k` best messages with different texts, and the records as they were ranked
-    beside them.
-
-    Used for prompts: a question that was asked often would otherwise take up all
-    places. With `past` records that no longer hold are ranked too; the messages are
-    ranked without them. Of the messages at most the share `foreign` holds words of
-    tools and imports.
-    """
-    sought = search.sought(query, search.embedded(query), k, past=past)
-    for _ in range(ATTEMPTS):
-        with search.room.database.read_transaction() as connection:
-            found, ranking = _ranked(search, connection, sought)
-            best = ranking.best()
-            with search.notes.stage("texts"):
-                hits = _different_hits(connection, found, ranking, best, k, foreign)
-        all_seen = len(best) < sought.dense or ranking.scores[best[-1]] == NOT_FOUND
-        if len(hits) == k or all_seen or search.notes.warnings:
-            break
-        sought = replace(
-            sought, dense=sought.dense * DEEPER, words=sought.words * DEEPER
-        )
-    return hits, found.ranked_records
-
-
-def _different_hits(
-    connection: Connection,
-    found: Candidates,
-    ranking: Ranking,
-    best: Sequence[int],
-    k: int,
-    foreign: float,
-) -> list[MessageHit]:
-    """Read the texts in growing portions, until `k` of them differ, and few enough are
-    foreign.
-    """
-    hits: list[MessageHit] = []
-    read = 0
-    while read < len(best) and len(hits) < k:
-        more = best[read : read + max(k, read)]
-        own = hits_of(connection, found, ranking, more).values()
-        hits = bounded(different([*hits, *own]), k, foreign)
-        read += len(more)
-    return hits[:k]
 
 
 def different(hits: Sequence[MessageHit]) -> list[MessageHit]:
@@ -121,16 +45,8 @@ def different(hits: Sequence[MessageHit]) -> list[MessageHit]:
     return list(newest.values())
 
 
-def _ranked(
-    search: UserSearch, connection: Connection, sought: Sought
-) -> tuple[Candidates, Ranking]:
-    found = gather(search, connection, sought)
-    with search.notes.stage("rank"):
-        return found, rank_messages(found, search.settings)
-
-
 def gather(
-    search: UserSearch,
+    search: RoomSearch,
     connection: Connection,
     sought: Sought,
     ranked: RankedRecords | None = None,
@@ -217,7 +133,7 @@ def _cited(
 
 
 def _by_words(
-    search: UserSearch,
+    search: RoomSearch,
     connection: Connection,
     sought: Sought,
     passes: Passes | None,

@@ -21,8 +21,8 @@ from langmem_graph.retrieval.ranking import (
     weighted_sum,
 )
 from langmem_graph.retrieval.search_common import (
+    RoomSearch,
     Sought,
-    UserSearch,
     best_cosines,
     nearest,
     telling,
@@ -80,7 +80,7 @@ class RankedRecords(Ranking):
 
 
 def found_records(
-    search: UserSearch,
+    search: RoomSearch,
     connection: Connection,
     sought: Sought,
     newest: int | None = None,
@@ -164,7 +164,7 @@ def _past(
 
 
 def near_records(
-    search: UserSearch,
+    search: RoomSearch,
     connection: Connection,
     vector: Vector | None,
     depth: int,

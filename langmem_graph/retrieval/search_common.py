@@ -159,19 +159,19 @@ class Sought:
 
 
 @dataclass(frozen=True)
-class UserSearch:
-    """What a search works with: of one user's memory, or of the items of a store."""
+class RoomSearch:
+    """What a search works with in one room, or among the items of a store."""
 
     room: OpenLedger
     embedder: Embedder
     settings: Settings
     notes: SearchNotes = field(default_factory=SearchNotes)
-    others: "tuple[UserSearch, ...] | None" = None
-    """The searches of the other rooms whose candidates are ranked together with its
-    own; None where there is this room alone.
+    is_beside: bool = False
+    """A shared room beside the user's own: where it fails, a search goes on without
+    it.
     """
     message_terms: TermCounts | None = None
-    """How rare the query's words are in all of these rooms; None is in its own."""
+    """How rare the query's words are in all rooms of the search; None is in its own."""
     record_terms: TermCounts | None = None
     asked: datetime | None = None
     """When the query is asked, on the user's clock: the day from which yesterday is
@@ -181,58 +181,14 @@ class UserSearch:
     @classmethod
     def of(
         cls, services: Services, room: Room, notes: SearchNotes | None = None
-    ) -> "UserSearch":
+    ) -> "RoomSearch":
         """With the memory's embedder and settings."""
         return cls(room, services.embedder, services.settings, notes or SearchNotes())
-
-    @classmethod
-    def over(
-        cls,
-        services: Services,
-        view: View,
-        rooms: Sequence[Room],
-        notes: SearchNotes | None = None,
-    ) -> "UserSearch":
-        """Of a view's rooms together, at least one; where none is shared, of the one
-        alone.
-        """
-        notes = notes or SearchNotes()
-        first, *others = (
-            replace(cls.of(services, room, notes), others=()) for room in rooms
-        )
-        return replace(first, others=tuple(others) if view.is_shared else None)
 
     @property
     def key(self) -> str:
         """The user's id or the shared room's key; empty for a store."""
         return self.room.user_id if isinstance(self.room, Room) else ""
-
-    def alone(self) -> "list[UserSearch]":
-        """The search of each room on its own."""
-        return (
-            [self] if self.others is None else [replace(self, others=()), *self.others]
-        )
-
-    def asked_at(self, moment: datetime) -> "UserSearch":
-        """The same for a query that is asked at a time."""
-        asked = in_zone(moment, zone_of(self.settings.time_zone))
-        others = self.others
-        if others is not None:
-            others = tuple(one.asked_at(moment) for one in others)
-        return replace(self, asked=asked, others=others)
-
-    def by(self, method: RankingMethod | None) -> "UserSearch":
-        """The same with another ranking method; None is that of the settings."""
-        if method is None:
-            return self
-        ranking = self.settings.ranking.model_copy(update={"method": method})
-        settings = self.settings.model_copy(update={"ranking": ranking})
-        others = (
-            None
-            if self.others is None
-            else tuple(one.by(method) for one in self.others)
-        )
-        return replace(self, settings=settings, others=others)
 
     def sought(
         self,
@@ -360,6 +316,69 @@ class UserSearch:
         """
         database = self.room.database.whole or self.room.database
         return held(database, connection, state, self.settings.ranking.dense_candidates)
+
+
+@dataclass(frozen=True)
+class UserSearch:
+    """A search of one or several rooms, whose candidates are ranked together."""
+
+    rooms: tuple[RoomSearch, ...]
+    """At least one; the user's own first, where something is stored there."""
+
+    @classmethod
+    def of(
+        cls, services: Services, room: Room, notes: SearchNotes | None = None
+    ) -> "UserSearch":
+        """Of one room."""
+        return cls((RoomSearch.of(services, room, notes),))
+
+    @classmethod
+    def over(
+        cls,
+        services: Services,
+        view: View,
+        rooms: Sequence[Room],
+        notes: SearchNotes | None = None,
+    ) -> "UserSearch":
+        """Of a view's rooms, as far as something is stored there."""
+        notes = notes or SearchNotes()
+        searches = (RoomSearch.of(services, room, notes) for room in rooms)
+        return cls(
+            tuple(replace(one, is_beside=one.key != view.user) for one in searches)
+        )
+
+    @property
+    def first(self) -> RoomSearch:
+        """The first room, with what all rooms have in common."""
+        return self.rooms[0]
+
+    @property
+    def settings(self) -> Settings:
+        """The memory's settings."""
+        return self.first.settings
+
+    @property
+    def notes(self) -> SearchNotes:
+        """Milliseconds and warnings of all rooms."""
+        return self.first.notes
+
+    @property
+    def embedder(self) -> Embedder:
+        """The memory's embedder."""
+        return self.first.embedder
+
+    def asked_at(self, moment: datetime) -> "UserSearch":
+        """The same for a query that is asked at a time."""
+        asked = in_zone(moment, zone_of(self.settings.time_zone))
+        return UserSearch(tuple(replace(one, asked=asked) for one in self.rooms))
+
+    def by(self, method: RankingMethod | None) -> "UserSearch":
+        """The same with another ranking method; None is that of the settings."""
+        if method is None:
+            return self
+        ranking = self.settings.ranking.model_copy(update={"method": method})
+        settings = self.settings.model_copy(update={"ranking": ranking})
+        return UserSearch(tuple(replace(one, settings=settings) for one in self.rooms))
 
 
 def telling(

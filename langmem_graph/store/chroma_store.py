@@ -33,7 +33,7 @@ from langmem_graph.errors import (
     for_log,
 )
 from langmem_graph.retrieval.ranking import Vector
-from langmem_graph.retrieval.search_common import UserSearch
+from langmem_graph.retrieval.search_common import RoomSearch
 from langmem_graph.settings import Settings
 from langmem_graph.storage.location import is_database, read_location
 from langmem_graph.storage.memory_directory import MemoryDirectory
@@ -251,7 +251,7 @@ class ChromaStore(Closing, BaseStore):
         for call in calls:
             call.check(self._fields)
         if ops := [op for call in calls for op in call.reads.values()]:
-            search = UserSearch(self._folder, self._embedder, self._settings)
+            search = RoomSearch(self._folder, self._embedder, self._settings)
             asked = {getattr(op, "query", None) for op in ops}
             vectors = {query: search.vector(query) for query in asked if query}
             with self._folder.database.read_transaction() as connection:

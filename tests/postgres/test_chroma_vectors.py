@@ -30,7 +30,7 @@ def test_two_replicas_share_a_chroma_server(
     database: str, chroma: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "langmem_graph.retrieval.search_common.UserSearch.held", lambda *_: None
+        "langmem_graph.retrieval.search_common.RoomSearch.held", lambda *_: None
     )
     talk = [said(f"ann says number {n}", id=str(n)) for n in range(10)]
     with (

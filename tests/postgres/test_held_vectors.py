@@ -25,7 +25,7 @@ def _found(user: UserMemory) -> list[MessageHit]:
 def _unheld(user: UserMemory, patch: pytest.MonkeyPatch) -> list[MessageHit]:
     with patch.context() as unheld:
         unheld.setattr(
-            "langmem_graph.retrieval.search_common.UserSearch.held", lambda *_: None
+            "langmem_graph.retrieval.search_common.RoomSearch.held", lambda *_: None
         )
         return _found(user)
 

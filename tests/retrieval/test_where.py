@@ -168,7 +168,7 @@ def test_rooms_too_large_to_hold(
     """What passes is compared one by one, or the index is asked deeper until enough of it does."""
     monkeypatch.setattr(search_common, "FEW", few)
     monkeypatch.setattr(search_common, "MOST_COMPARED", few)
-    monkeypatch.setattr(search_common.UserSearch, "held", lambda *_: None)
+    monkeypatch.setattr(search_common.RoomSearch, "held", lambda *_: None)
     with Memory(
         tmp_path / "m", embeddings="hash", settings=filtered.SETTINGS
     ) as memory:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from langmem_graph.memory import Memory, UserMemory
-from langmem_graph.retrieval.search_common import UserSearch
+from langmem_graph.retrieval.search_common import RoomSearch
 from langmem_graph.schemas import MessageHit
 from langmem_graph.settings import RankingSettings, Settings, StorageSettings
 from langmem_graph.storage import held_vectors
@@ -39,7 +39,7 @@ def _found_unheld(
 ) -> list[MessageHit]:
     with patch.context() as unheld:
         unheld.setattr(
-            "langmem_graph.retrieval.search_common.UserSearch.held", lambda *_: None
+            "langmem_graph.retrieval.search_common.RoomSearch.held", lambda *_: None
         )
         return _found(user, where)
 
@@ -107,7 +107,7 @@ def test_a_reader_beside_a_writer_holds_them_too(
             beside._services.room("u") as room,
             room.database.read_transaction() as connection,
         ):
-            search = UserSearch.of(beside._services, room)
+            search = RoomSearch.of(beside._services, room)
             vectors = search.held(connection, State.of(connection))
             assert vectors
             assert _items(vectors) == list(range(1, 10))
