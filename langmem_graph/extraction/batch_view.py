@@ -38,9 +38,7 @@ def read_view(
         new = message_queries.messages_by_number(connection, batch.items)
         ordered = [(n, new[n]) for n in batch.items if n in new]
         before = _before(connection, batch, counter, settings.extraction.message_chars)
-        records = records_in_view(
-            RoomSearch.of(services, room), connection, ordered, before
-        )
+    records = records_in_view(RoomSearch.of(services, room), ordered, before)
     start = draw_first_alias() if first_alias is None else first_alias
     shown = {
         f"b{i}": ShownMessage(n, m, is_new=False)

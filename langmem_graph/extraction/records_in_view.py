@@ -9,6 +9,7 @@ what was not shown (`reconcile`).
 import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
+from typing import NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection
@@ -17,6 +18,7 @@ from langmem_graph.extraction.claim_due_batch import MAX_MESSAGE_BYTES
 from langmem_graph.extraction.state import Candidate
 from langmem_graph.ids_and_times import window_edge
 from langmem_graph.retrieval.joined_search import search_different
+from langmem_graph.retrieval.ranking import Vector
 from langmem_graph.retrieval.search_common import RoomSearch, UserSearch, best_cosines
 from langmem_graph.schedule.times import event_in, occurrences
 from langmem_graph.schemas import Message, Record
@@ -57,24 +59,27 @@ Numbered = list[tuple[int, Message]]
 
 
 def records_in_view(
-    search: RoomSearch, connection: Connection, new: Numbered, before: Numbered
+    search: RoomSearch, new: Numbered, before: Numbered
 ) -> list[tuple[int, Record]]:
     """The records that these messages may change, oldest first."""
     settings, share = search.settings, share_of(message for _, message in new)
     queries = _queries(new, before, round(MAX_QUERIES * share))
     own_numbers = {n for n, _ in [*before, *new]}
-    found = _by_search(search, connection, queries, own_numbers)
-    about = graph_neighbours.of_same_attribute(
-        connection, found[:PER_QUERY], SAME_ATTRIBUTE
-    )
-    own = graph_neighbours.made_from(connection, [n for n, _ in before], OF_SESSION)
-    coming = _coming(connection, new[-1][1], settings) if new else []
-    rules = record_queries.newest_instructions(connection, INSTRUCTIONS)
-    wanted = list(dict.fromkeys([*own, *_alternating(found, about, coming, rules)]))
-    holding = record_queries.current(connection, wanted)
-    records = record_queries.records_by_number(
-        connection, [n for n in wanted if n in holding]
-    )
+    # before: a search takes a connection of its own, and the last may be waited for
+    searched = [_searched(search, query, own_numbers) for query in queries]
+    with search.room.database.read_transaction() as connection:
+        found = _fused(connection, searched)
+        about = graph_neighbours.of_same_attribute(
+            connection, found[:PER_QUERY], SAME_ATTRIBUTE
+        )
+        own = graph_neighbours.made_from(connection, [n for n, _ in before], OF_SESSION)
+        coming = _coming(connection, new[-1][1], settings) if new else []
+        rules = record_queries.newest_instructions(connection, INSTRUCTIONS)
+        wanted = list(dict.fromkeys([*own, *_alternating(found, about, coming, rules)]))
+        holding = record_queries.current(connection, wanted)
+        records = record_queries.records_by_number(
+            connection, [n for n in wanted if n in holding]
+        )
     numbered = [(n, records[n]) for n in wanted if n in records]
     most = round(settings.extraction.records_shown * share)
     kept = _fitting(numbered[:most], TOKENS * share)
@@ -125,22 +130,27 @@ def _sentences(text: str) -> list[str]:
     return long[-MOST_SENTENCES:] if len(long) > 1 else []
 
 
-def _by_search(
-    search: RoomSearch,
-    connection: Connection,
-    queries: Sequence[str],
-    own: Collection[int],
-) -> list[int]:
-    """Records found by the queries, best first, by rank fusion; `own` messages are
-    shown anyway.
+class _Searched(NamedTuple):
+    messages: list[int]
+    records: list[int]
+
+
+def _searched(search: RoomSearch, query: str, own: Collection[int]) -> _Searched:
+    """The best messages and records for a query; `own` messages are shown anyway."""
+    most = PER_QUERY + len(own)
+    hits, [(_, ranked)] = search_different(UserSearch((search,)), query, most)
+    behind = [hit.position for hit in hits if hit.position not in own]
+    return _Searched(behind[:PER_QUERY], ranked.best_numbers()[:PER_QUERY])
+
+
+def _fused(connection: Connection, searched: Iterable[_Searched]) -> list[int]:
+    """The records that were found, and those that cite messages that were found; best
+    first, by rank fusion.
     """
     scores = dict[int, float]()
-    for query in queries:
-        most = PER_QUERY + len(own)
-        hits, [(_, ranked)] = search_different(UserSearch((search,)), query, most)
-        behind = [hit.position for hit in hits if hit.position not in own][:PER_QUERY]
-        by_message = graph_neighbours.citing_messages(connection, behind)
-        for numbers in (ranked.best_numbers()[:PER_QUERY], by_message):
+    for found in searched:
+        by_message = graph_neighbours.citing_messages(connection, found.messages)
+        for numbers in (found.records, by_message):
             for rank, n in enumerate(numbers, 1):
                 scores[n] = scores.get(n, 0.0) + 1 / (RRF_K + rank)
     return sorted(scores, key=lambda n: -scores[n])
@@ -184,10 +194,10 @@ def unseen(
     if not candidates and not look_for:
         return []
     texts = [candidate.memory.text for candidate in candidates]
+    vectors = {text: search.vector(text) for text in (*look_for, *texts)}
     with search.room.database.read_transaction() as connection:
-        asked, told = (
-            _best_cosines(search, connection, one) for one in (look_for, texts)
-        )
+        asked = _best_cosines(connection, [vectors[text] for text in look_for])
+        told = _best_cosines(connection, [vectors[text] for text in texts])
         low, high = _levels(connection, len(texts))
         same = [
             n
@@ -195,7 +205,8 @@ def unseen(
             if told.get(n, low) >= low
         ]
         near = [*_from(asked, low), *same, *_from(told, high)]
-        nearest = list(_nearest_to_each(search, connection, look_for, seen))
+        wanted_for = [vectors[text] for text in look_for]
+        nearest = list(_nearest_to_each(connection, wanted_for, seen))
         holding = record_queries.current(connection, [*near, *nearest])
     if not any(n in holding and n not in seen for n in near):
         return []
@@ -205,15 +216,12 @@ def unseen(
 
 
 def _nearest_to_each(
-    search: RoomSearch,
-    connection: Connection,
-    texts: Sequence[str],
-    seen: Collection[int],
+    connection: Connection, vectors: Sequence[Vector | None], seen: Collection[int]
 ) -> Iterable[int]:
-    """The nearest records of each text in turns, without those that were shown."""
+    """The nearest records of each vector in turns, without those that were shown."""
     ranked = []
-    for text in texts:
-        cosines = _best_cosines(search, connection, [text])
+    for vector in vectors:
+        cosines = _best_cosines(connection, [vector])
         unshown = [n for n in _from(cosines, -1.0) if n not in seen]
         ranked.append(unshown[:PER_SENTENCE])
     for place in range(PER_SENTENCE):
@@ -230,14 +238,12 @@ def _of_same_matter(
 
 
 def _best_cosines(
-    search: RoomSearch, connection: Connection, texts: Sequence[str]
+    connection: Connection, vectors: Sequence[Vector | None]
 ) -> dict[int, float]:
-    """How alike each record is to the most similar of the texts."""
-    blocks, best = (
-        list(vector_rows.all_vectors(connection, RECORDS)),
-        dict[int, float](),
-    )
-    for vector in map(search.vector, texts):
+    """How alike each record is to the nearest of the vectors."""
+    blocks = list(vector_rows.all_vectors(connection, RECORDS))
+    best = dict[int, float]()
+    for vector in vectors:
         if vector is not None:
             for n, cosine in best_cosines(blocks, vector).items():
                 best[n] = max(cosine, best.get(n, 0.0))

@@ -2,6 +2,7 @@
 is frozen.
 """
 
+import math
 from collections.abc import Generator
 from time import monotonic
 from typing import Any, TypeVar
@@ -27,12 +28,14 @@ LOST_HOST = {
 class Connection(psycopg.Connection[Any]):
     """A connection whose waits end; it is closed by one that took too long."""
 
+    answer_seconds = ANSWER_SECONDS
+
     def wait(self, gen: Generator[Any, Any, T], *limits: Any, **options: Any) -> T:
         """What psycopg does until an answer has come, for so long."""
         return super().wait(self._limited(gen), *limits, **options)
 
     def _limited(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        until = monotonic() + ANSWER_SECONDS
+        until = monotonic() + self.answer_seconds
         try:
             wanted = next(steps)
             while True:
@@ -44,6 +47,11 @@ class Connection(psycopg.Connection[Any]):
         except StopIteration as end:
             answer: T = end.value
             return answer
+
+
+def wait_for_ever(connection: Any, _: object = None) -> None:
+    """Let each statement of a connection take as long as it does."""
+    connection.answer_seconds = math.inf
 
 
 def prepare_statements(connection: Any, _: object = None) -> None:

@@ -9,8 +9,10 @@ share connections between them.
 """
 
 import logging
+import math
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ import psycopg
 import sqlalchemy as sa
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Conninfo
+from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects import registry
@@ -156,6 +159,8 @@ class RoomDialect(PGDialect_psycopg):
     }  # as SQLAlchemy's
     own_pool: Any = None
     """The application's own psycopg pool, to which connections are given back."""
+    lent: dict[Any, Any]
+    """The form of rows that the application has set, of each connection in use."""
 
     def connect(self, *words: Any, **options: Any) -> Any:  # noqa: D102
         return PlainConnection.connect(*words, **options)
@@ -171,8 +176,18 @@ class RoomDialect(PGDialect_psycopg):
     def do_close(self, dbapi_connection: Any) -> None:  # noqa: D102
         if self.own_pool is None:
             dbapi_connection.close()
-        else:
-            self.own_pool.putconn(dbapi_connection)
+            return
+        if not dbapi_connection.closed:
+            dbapi_connection.rollback()
+        dbapi_connection.row_factory = self.lent.pop(dbapi_connection)
+        self.own_pool.putconn(dbapi_connection)
+
+    def borrow(self, seconds: float) -> Any:
+        """A connection of the application's pool, whose rows are tuples meanwhile."""
+        connection = self.own_pool.getconn(timeout=seconds)
+        self.lent[connection] = connection.row_factory
+        connection.row_factory = tuple_row
+        return connection
 
 
 registry.register("postgresql.langmem_graph", __name__, "RoomDialect")
@@ -225,13 +240,20 @@ def _engine_of_pool(pool: Any, settings: StorageSettings) -> Engine:
             "The pool's conninfo cannot be read: it must be as postgresql://USER@HOST/"
             "NAME, with user and password percent-encoded, or as host=… dbname=…."
         )
+
+    def borrowed() -> Any:
+        dialect = cast("RoomDialect", engine.dialect)
+        return dialect.borrow(settings.busy_timeout_seconds)
+
     engine = sa.create_engine(
         "postgresql+langmem_graph://",
-        creator=partial(pool.getconn, timeout=settings.busy_timeout_seconds),
+        creator=borrowed,
         poolclass=NullPool,
         hide_parameters=True,
     )
-    cast("RoomDialect", engine.dialect).own_pool = pool
+    made = cast("RoomDialect", engine.dialect)
+    made.own_pool = pool
+    made.lent = {}
     return engine
 
 
@@ -363,6 +385,8 @@ class PostgresDatabase:
             "app.rooms": room,
             "lock_timeout": int(settings.busy_timeout_seconds * 1_000),
             "statement_timeout": STATEMENT_SECONDS * 1_000,
+            # of a process that was stopped and holds the room's lock
+            "idle_in_transaction_session_timeout": STATEMENT_SECONDS * 1_000,
             "jit": "off",  # compiling takes longer than any of these statements runs
         }
         enter = ", ".join(
@@ -512,9 +536,12 @@ class PostgresDatabase:
             _log.warning("%s", _explanation(self.engine, error))
             return False
 
-    def close(self) -> None:
+    def close(self, until: float = math.inf) -> None:
         """Let nothing be read or written any more; the connections belong to
         all rooms.
+
+        What is read beside is waited for until then (`time.monotonic`) at most.
         """
         self.closed = True
-        futures.wait([self._beside] if self._beside else [], CONNECT_SECONDS)
+        seconds = min(CONNECT_SECONDS, until - time.monotonic())
+        futures.wait([self._beside] if self._beside else [], max(0.0, seconds))

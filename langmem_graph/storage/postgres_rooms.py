@@ -244,6 +244,9 @@ class PostgresRooms(NotCopied):
         if not self.has(user_id):
             return EraseReport(messages=0, files=0, bytes=0)
         with self.room(user_id) as room:
+            with room.database.write_transaction() as connection:
+                # for a process that is killed before the rows are deleted
+                outbox_rows.index_everything_again(connection)
             room.index.drop()
             with room.database.write_transaction() as connection:
                 held = message_queries.counts(connection).messages
@@ -275,7 +278,8 @@ class PostgresRooms(NotCopied):
             ):
                 _log.warning("closing the memory while calls are still running")
             for room in self._rooms.values():
-                room.close()
+                room.index.close()
+                room.database.close(until)
             self._rooms.clear()
         if self._watcher.is_alive() and self._watcher is not threading.current_thread():
             # it may have a connection

@@ -16,6 +16,7 @@ from langmem_graph.errors import SchemaTooNewError, StorageError
 from langmem_graph.settings import Settings
 from langmem_graph.storage import postgres_vacuum
 from langmem_graph.storage import tables_and_migrations as ledger
+from langmem_graph.storage.postgres_connection import wait_for_ever
 from langmem_graph.storage.postgres_database import (
     ROLE,
     PostgresDatabase,
@@ -139,6 +140,9 @@ _NOT_HELD = (
     f"ALTER TABLE {SCHEMA}.record_changes DROP COLUMN held",
 )
 """What versions before 5 kept of changes that waited for somebody to confirm them."""
+_IS_VALID = sa.text(
+    "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(:name)"
+)
 _SAMPLED = sa.text(
     "SELECT count(*) FROM pg_stats WHERE (schemaname, tablename, attname)"
     f" = ('{SCHEMA}', :table, :column)"
@@ -157,6 +161,8 @@ def prepare(url: str, users: Iterable[str] = (), *, rewrite: bool = False) -> in
     """
     settings = Settings().storage
     engine = connect(url, settings)
+    # an index, or a table that is rewritten, may take hours
+    sa.event.listen(engine, "connect", wait_for_ever)
     try:
         version = migrate(engine)
         for user_id in users:
@@ -205,10 +211,12 @@ def _make_index(database: PostgresDatabase) -> None:
             f" ((embedding::halfvec({int(size)})) halfvec_cosine_ops)"
             f" WHERE room = '{database.room}' AND layer = '{layer}'"
         )
-        with explained(database.engine), database.engine.connect() as bare:
-            bare.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
-                command
-            )
+        with explained(database.engine), database.engine.connect() as connection:
+            bare = connection.execution_options(isolation_level="AUTOCOMMIT")
+            if bare.scalar(_IS_VALID, {"name": f"{SCHEMA}.{name}"}) is False:
+                # what an interrupted run has left
+                bare.exec_driver_sql(f"DROP INDEX CONCURRENTLY {SCHEMA}.{name}")
+            bare.exec_driver_sql(command)
 
 
 def migrate(engine: Engine) -> int:

@@ -153,17 +153,24 @@ def rebuild(services: Services, user_id: str, reembed: bool) -> Health:
         else:
             room.check_embedder(services.embedder.name)
         with room.working:
+            # due before the index is emptied, so that a killed process loses nothing;
+            # and again, as another one may have done that work meanwhile
+            _make_due(room, reembed)
             room.renew_index()
-            with room.database.write_transaction() as connection:
-                if reembed:
-                    outbox_rows.embed_everything_again(connection)
-                else:
-                    outbox_rows.index_everything_again(connection)
+            _make_due(room, reembed)
         done = services.drain(room)
         with room.database.write_transaction() as connection:
             full_text.optimize_words(connection)
     health = examine(services, user_id, sample=200)
     return health.model_copy(update={"problems": [*health.problems, *done.warnings]})
+
+
+def _make_due(room: Room, reembed: bool) -> None:
+    with room.database.write_transaction() as connection:
+        if reembed:
+            outbox_rows.embed_everything_again(connection)
+        else:
+            outbox_rows.index_everything_again(connection)
 
 
 def move_user(source: Services, target: Services, user_id: str) -> int | None:

@@ -366,11 +366,12 @@ class ChromaStore(Closing, BaseStore):
         """
         if self._closed:
             return
-        self.stop_ttl_sweeper()
+        closing = self._settings.storage.closing_seconds
+        until = monotonic() + closing
+        self.stop_ttl_sweeper(closing)
         self._closed = True
         if self._directory.is_foreign():
             return
-        until = monotonic() + self._settings.storage.closing_seconds
         try:
             with self._folder.inside():
                 finish(self._writer.do_all, until)

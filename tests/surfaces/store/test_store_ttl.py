@@ -13,6 +13,7 @@ from langgraph.store.base import GetOp, Item
 from langmem_graph.storage import record_writes
 from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.store.items import Reading
+from tests.support.settings import nested
 from tests.support.store_items import EAGER, NUTS, keys
 
 HOUR = 60.0
@@ -162,6 +163,27 @@ def test_the_sweeper(lasting: ChromaStore) -> None:
     lasting.start_ttl_sweeper()
     lasting.close()
     assert not lasting._sweeper.is_alive()
+
+
+def test_closing_does_not_wait_for_a_sweep_that_does_not_end(tmp_path: Path) -> None:
+    swept, ended = threading.Event(), threading.Event()
+
+    def stuck() -> int:
+        swept.set()
+        ended.wait(60)
+        return 0
+
+    settings = nested(storage__closing_seconds=0.2)
+    store = ChromaStore(
+        tmp_path / "s", embeddings="hash", settings=settings, ttl={"default_ttl": 1}
+    )
+    store.sweep_ttl = stuck  # type: ignore[method-assign]
+    store.start_ttl_sweeper(0.0005)
+    assert swept.wait(60)
+    store.close()
+    assert store._sweeper.is_alive()
+    ended.set()
+    store._sweeper.join(60)
 
 
 def test_nothing_sweeps_without_a_configuration(store: ChromaStore) -> None:
