@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from langmem_graph.errors import InvalidInputError, LangMemGraphError, for_log
+from langmem_graph.errors import InvalidInputError
 from langmem_graph.filters import Where, parsed
+from langmem_graph.retrieval.joined_search import each_room
+from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.rooms import RoomAccess, described, shared_key
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.view import View
@@ -72,16 +74,11 @@ class UserMethods:
         """What a query gives in the user's room under a filter, then in the shared
         ones.
         """
-        found = list[T]()
-        with self._services.rooms(self._view(where)) as rooms:
-            for room in rooms:
-                try:
-                    found += room.database.read(query)
-                except LangMemGraphError as error:
-                    if room.user_id == self.id:
-                        raise
-                    _log.warning("a shared room cannot be read: %s", for_log(error))
-        return found
+        view = self._view(where)
+        with self._services.rooms(view) as rooms:
+            searches = UserSearch.over(self._services, view, rooms).rooms
+            parts = each_room(searches, lambda _, connection: query(connection))
+        return [row for _, part in parts for row in part]
 
     def __repr__(self) -> str:
         return f"UserMemory({self.id!r}, in {self._services.directory.place})"

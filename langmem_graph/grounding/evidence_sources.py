@@ -10,11 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from sqlalchemy import Connection
+
 from langmem_graph.messages import is_bare_call
 from langmem_graph.results import Fact
+from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.quoted_context import of_room
-from langmem_graph.retrieval.search_common import SearchNotes
-from langmem_graph.rooms import left_out, shared_name
+from langmem_graph.retrieval.search_common import RoomSearch, SearchNotes, UserSearch
+from langmem_graph.rooms import shared_name
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Label, Message, Origin, Record
 from langmem_graph.storage import record_queries
@@ -129,23 +132,21 @@ class StoredFacts:
 
 
 def stored_facts(
-    room: Room, messages: Sequence[str], records: Sequence[str]
+    connection: Connection, messages: Sequence[str], records: Sequence[str]
 ) -> StoredFacts:
     """What is stored of these messages and records."""
-    with room.database.read_transaction() as connection:
-        numbers = record_queries.numbers_of(connection, records)
-        current = record_queries.current(connection, numbers.values())
-        found = record_queries.records_by_number(connection, numbers.values())
-        rows = record_queries.message_numbers(connection, messages)
-        by_number = labelled_messages(connection, [n for n, _, _ in rows.values()])
-        outdated = record_queries.outdated(connection, by_number)
-        superseded = record_queries.replaced_by_message(connection, messages)
+    numbers = record_queries.numbers_of(connection, records)
+    current = record_queries.current(connection, numbers.values())
+    found = record_queries.records_by_number(connection, numbers.values())
+    rows = record_queries.message_numbers(connection, messages)
+    by_number = labelled_messages(connection, [n for n, _, _ in rows.values()])
+    outdated = record_queries.outdated(connection, by_number)
     return StoredFacts(
         messages={message.id: message for message in by_number.values()},
         records={record.record_id: record for record in found.values()},
         current={record for record, n in numbers.items() if n in current},
         outdated={by_number[n].id for n in outdated},
-        superseded=superseded,
+        superseded=record_queries.replaced_by_message(connection, messages),
     )
 
 
@@ -217,44 +218,29 @@ async def _stored(
 ) -> dict[str | None, StoredFacts]:
     """What each room has of the messages and records that are named with it."""
 
-    def read(room: Room) -> StoredFacts:
-        own = [(m, r) for name, m, r in named if name == shared_name(room.user_id)]
-        messages = [one for several, _ in own for one in several]
-        return stored_facts(
-            room, messages, [one for _, several in own for one in several]
-        )
+    def read(one: RoomSearch, connection: Connection) -> StoredFacts:
+        own = [(m, r) for name, m, r in named if name == shared_name(one.key)]
+        messages = [message for several, _ in own for message in several]
+        records = [record for _, several in own for record in several]
+        return stored_facts(connection, messages, records)
 
     return dict(await in_each(services, run, read))
 
 
 async def in_each(
-    services: Services, run: StepRun, work: Callable[[Room], T]
+    services: Services, run: StepRun, work: Callable[[RoomSearch, Connection], T]
 ) -> list[tuple[str | None, T]]:
     """The work in the user's room (None) and in each shared one, without those where it
     fails.
     """
     notes = SearchNotes(warnings=run.warnings)
-    return await services.in_rooms(
-        run.view,
-        lambda rooms: _in_each(rooms, work, notes),
-        notes.warnings,
-        notes.warnings,
-    )
 
+    def inside(rooms: list[Room]) -> list[tuple[str | None, T]]:
+        searches = UserSearch.over(services, run.view, rooms, notes).rooms
+        done = each_room(searches, work)
+        return [(shared_name(one.key), outcome) for one, outcome in done]
 
-def _in_each(
-    rooms: Iterable[Room], work: Callable[[Room], T], notes: SearchNotes
-) -> list[tuple[str | None, T]]:
-    done = list[tuple[str | None, T]]()
-    for room in rooms:
-        name = shared_name(room.user_id)
-        try:
-            done.append((name, work(room)))
-        except Exception as error:
-            if name is None:
-                raise
-            notes.warn(left_out(room.user_id, error))
-    return done
+    return await services.in_rooms(run.view, inside, notes.warnings, notes.warnings)
 
 
 def _current(source: Source, stored: StoredFacts) -> Source | None:

@@ -13,9 +13,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from rapidfuzz import fuzz
+from sqlalchemy import Connection
 
 from langmem_graph.errors import EmbeddingError
 from langmem_graph.grounding.evidence_sources import (
@@ -34,10 +36,10 @@ from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import facts_by_number, interleaved
 from langmem_graph.retrieval.quoted_context import as_data
 from langmem_graph.retrieval.ranking import best_places, reciprocal_rank_fusion
+from langmem_graph.retrieval.search_common import RoomSearch
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.time_phrases import MONTHS, WEEKDAYS
 from langmem_graph.storage import record_queries
-from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread
 from langmem_graph.values.content_words import content
 from langmem_graph.values.matching import says
@@ -151,14 +153,13 @@ async def _searched(
     about = f"{in_words(tool.name)} {tool.description} {request}"
     wanted = [slot.about for slot in slots]
 
-    def read(room: Room) -> tuple[list[list[Fact]], list[str]]:
-        return _by_attribute(room, wanted, about, BY_ATTRIBUTE), _subjects_in(
-            room, request
-        )
+    def read(_: RoomSearch, connection: Connection) -> _InRoom:
+        found = _by_attribute(connection, wanted, about, BY_ATTRIBUTE)
+        return _InRoom(found, _subjects_in(connection, request))
 
     of_rooms = await in_each(deps.services, run, read)
-    resembling = [facts for _, (found, _) in of_rooms for facts in found]
-    named = [name for _, (_, subjects) in of_rooms for name in subjects]
+    resembling = [facts for _, read in of_rooms for facts in read.resembling]
+    named = [name for _, read in of_rooms for name in read.subjects]
     owners = ["my", *dict.fromkeys([*named, *_NAME.findall(request)])][
         : MOST_OWNERS + 1
     ]
@@ -172,17 +173,22 @@ async def _searched(
     )
 
 
-def _subjects_in(room: Room, request: str) -> list[str]:
+class _InRoom(NamedTuple):
+    """What a room has for a call."""
+
+    resembling: list[list[Fact]]
+    subjects: list[str]
+
+
+def _subjects_in(connection: Connection, request: str) -> list[str]:
     """The subjects of records that the request names, without the user."""
-    with room.database.read_transaction() as connection:
-        subjects = {
-            subject for _, subject, _ in record_queries.with_attributes(connection)
-        }
+    named = record_queries.with_attributes(connection)
+    subjects = {subject for _, subject, _ in named}
     return sorted(one for one in subjects if one != "user" and says(request, one))
 
 
 def _by_attribute(
-    room: Room, wanted: Sequence[str], about: str, k: int
+    connection: Connection, wanted: Sequence[str], about: str, k: int
 ) -> list[list[Fact]]:
     """For each text, the `k` current records whose subject and attribute resemble it
     most.
@@ -191,8 +197,7 @@ def _by_attribute(
     while its attribute resembles it ("shop", "bike shop"). Rare words among the user's
     attributes count more, words of what all of it is `about` count less.
     """
-    with room.database.read_transaction() as connection:
-        named = record_queries.with_attributes(connection)
+    named = record_queries.with_attributes(connection)
     attributes = [
         (n, content(name.replace("_", " ")), content(whose)) for n, whose, name in named
     ]
@@ -209,11 +214,7 @@ def _by_attribute(
         }
         best = sorted((n for n in scores if scores[n]), key=lambda n: (-scores[n], -n))
         ranked.append(best[:k])
-    return room.database.read(
-        lambda connection: [
-            [*facts_by_number(connection, best).values()] for best in ranked
-        ]
-    )
+    return [[*facts_by_number(connection, best).values()] for best in ranked]
 
 
 def _total(words: frozenset[str], weight: dict[str, float]) -> float:

@@ -310,7 +310,7 @@ def _read(
             )
         return _read_room(connection, room, [f for f in facts if f.room == room], vague)
 
-    searches = UserSearch.over(services, view, rooms, notes).rooms if rooms else ()
+    searches = UserSearch.over(services, view, rooms, notes).rooms
     parts = [part for _, part in each_room(searches, read)]
     if len(parts) == 1 and not view.is_shared:
         return parts[0]

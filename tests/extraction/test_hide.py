@@ -72,7 +72,7 @@ def test_its_message_is_not_taken_for_outdated(open_memory: Any) -> None:
     told(memory.user("ana"))
     memory.user("ana").hide("r0")
     with memory._services.room("ana") as room:
-        state = stored_facts(room, ["m0"], ["r0"])
+        state = room.database.read(lambda c: stored_facts(c, ["m0"], ["r0"]))
     assert (state.outdated, state.superseded, state.current) == (set(), {}, set())
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from langmem_graph.graphs import create_grounding_graph
 from langmem_graph.memory import Memory
 from langmem_graph.rooms import shared_name
+from langmem_graph.storage.tables_and_migrations import owner_of
 from tests.conftest import let_go, said
 from tests.support.flights import alias, answer
 from tests.support.models import AnswersBySchema
@@ -96,10 +97,10 @@ def test_a_room_that_fails_is_named_once(
     module, name = place.split(".")
     real = getattr(importlib.import_module(f"langmem_graph.grounding.{module}"), name)
 
-    def fails(room: Any, *given: Any) -> Any:
-        if shared_name(room.user_id) == "team":
+    def fails(connection: Any, *given: Any) -> Any:
+        if shared_name(owner_of(connection)) == "team":
             raise OSError("disk")
-        return real(room, *given)
+        return real(connection, *given)
 
     monkeypatch.setattr(f"langmem_graph.grounding.{place}", fails)
     call = ana.ground(Ship, "Ship my parcel as we always do.")
