@@ -30,7 +30,8 @@ OPERATORS: tuple[str, ...] = (
     "$lte",
     "$exists",
 )
-MOST_VALUES, DEEPEST = 1_000, 8
+MOST_VALUES = 1_000
+DEEPEST = 8
 EXAMPLE = 'where={"project": "atlas", "at": {"$gte": "2026-01-01"}}'
 # may be given as numbers, as to `add`
 _NAMES = ("session_id", "agent_id", "room", "author")

@@ -190,7 +190,8 @@ def _shown_branch(talk: Row) -> list[Any]:
     nodes: Row = talk["mapping"]
     branch: list[Any] = []
     leaves = [key for key, node in nodes.items() if not node.get("children")]
-    key, seen = talk.get("current_node") or (leaves[-1] if leaves else None), set()
+    key = talk.get("current_node") or (leaves[-1] if leaves else None)
+    seen = set()
     while key in nodes and key not in seen:
         seen.add(key)
         branch.append(nodes[key].get("message"))

@@ -94,7 +94,8 @@ class InspectionMethods(UserMethods):
             InvalidInputError: a negative start, or a limit that is not between 1 and
                 1,000.
         """
-        page, query = _page(start, limit), inspection_queries.session_page
+        page = _page(start, limit)
+        query = inspection_queries.session_page
         return self._read_within(where, lambda c: query(c, session_id, *page))
 
     aconversation = twin(conversation)
@@ -109,7 +110,8 @@ class InspectionMethods(UserMethods):
             InvalidInputError: a negative start, or a limit that is not between 1 and
                 1,000.
         """
-        page, query = _page(start, limit), inspection_queries.record_page
+        page = _page(start, limit)
+        query = inspection_queries.record_page
         return self._read_within(where, lambda c: query(c, *page))
 
     arecords = twin(records)
@@ -212,7 +214,8 @@ class InspectionMethods(UserMethods):
         Raises:
             InvalidInputError: no times, or the second is before the first.
         """
-        early, late = to_utc(first), to_utc(second)
+        early = to_utc(first)
+        late = to_utc(second)
         if late < early:
             raise InvalidInputError("The second time is before the first.")
         query = inspection_queries.compare

@@ -232,7 +232,8 @@ class Memory(Closing):
         purpose.
         """
         start = None if since is None else to_utc(since)
-        both, read = (False, True), self._services.directory.read_each
+        both = (False, True)
+        read = self._services.directory.read_each
         found = [
             read(lambda c, _: call_log.usage(c, start), shared=one) for one in both
         ]

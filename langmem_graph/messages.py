@@ -191,7 +191,8 @@ def _fields(raw: object) -> Mapping[str, Any]:
         raise UnusableMessageError(
             f"not a message: {type(raw).__name__}; give a dict or a LangChain message"
         )
-    role, name = getattr(raw, "type", None), getattr(raw, "name", None)
+    role = getattr(raw, "type", None)
+    name = getattr(raw, "name", None)
     if role == "chat":  # LangChain's message of a speaker with any role
         chat_role = getattr(raw, "role", None)
         role, name = (

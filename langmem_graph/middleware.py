@@ -205,7 +205,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return await self._before_model(state, False)
 
     async def _before_model(self, state: MemoryAgentState, blocking: bool) -> Update:
-        config, recalled = get_config(), None
+        config = get_config()
+        recalled = None
         messages, owner, own = self._turn.thread(state, config)
         if self._contexts.get(self._key(messages, config)) is None:
             _, recalled = await self._recall(state, blocking)
@@ -272,10 +273,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _checked(
         self, request: ToolCallRequest, grounded: GroundedCall | None
     ) -> Checked:
-        call, query = (
-            request.tool_call,
-            query_of(self._turn.thread(request.state, get_config())[2]),
-        )
+        call = request.tool_call
+        query = query_of(self._turn.thread(request.state, get_config())[2])
         return self._grounded.checked(call["name"], call["args"], grounded, query)
 
     def _call_key(
@@ -338,7 +337,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         A resumed run may come here first, long after its beginning or in another
         process.
         """
-        config, state = get_config(), cast(MemoryAgentState, request.state)
+        config = get_config()
+        state = cast(MemoryAgentState, request.state)
         cached = self._contexts.get(self._key(messages_in(state), config))
         if cached is None or (
             cached[0] and cached[1] != await self._turn.deletions(config, blocking)

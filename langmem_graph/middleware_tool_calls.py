@@ -114,7 +114,8 @@ def _merged(
     """The agent's arguments, completed at every level, and the names of those that were
     added.
     """
-    merged, added = dict(arguments), []
+    merged = dict(arguments)
+    added = []
     for name, value in grounded.items():
         below = [path[1:] for path in paths if path[0] == name]
         present = merged.get(name)
@@ -138,10 +139,8 @@ def _contradictions(
     notes = {}
     for slot, sources in _by_slot(grounded).items():
         path = slot_path(slot)
-        value, remembered = (
-            value_at(arguments, path),
-            value_at(grounded.arguments, path),
-        )
+        value = value_at(arguments, path)
+        remembered = value_at(grounded.arguments, path)
         if value is None or _same(value, remembered):
             continue
         texts = [query, " ".join(source.text for source in sources)]

@@ -23,7 +23,8 @@ class HasOperations(Protocol):
 
 
 M = TypeVar("M", bound=HasOperations)
-_ACTION, _IN_ROOMS = "__memory_action__", "__in_shared_rooms__"
+_ACTION = "__memory_action__"
+_IN_ROOMS = "__in_shared_rooms__"
 
 
 def operation(

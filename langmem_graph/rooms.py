@@ -111,7 +111,8 @@ class RoomAccess(NotCopied):
             check_function(
                 "authorize", authorize, "user, room, action", example, waits=True
             )
-        self._authorize, self._seconds = authorize, seconds
+        self._authorize = authorize
+        self._seconds = seconds
         self._free = threading.BoundedSemaphore(MOST_ASKED)
 
     def refusals(
@@ -122,10 +123,8 @@ class RoomAccess(NotCopied):
         """
         if self._authorize is None:
             return dict.fromkeys(rooms, _NOBODY)
-        ask, until = (
-            partial(self._ask, CALLERS_LOOP.get(), user),
-            monotonic() + self._seconds,
-        )
+        ask = partial(self._ask, CALLERS_LOOP.get(), user)
+        until = monotonic() + self._seconds
         asked = {room: start_thread(partial(ask, room, action)) for room in rooms}
         reasons = {room: self._reason(answer, until) for room, answer in asked.items()}
         return {room: reason for room, reason in reasons.items() if reason}

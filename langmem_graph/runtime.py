@@ -165,7 +165,8 @@ class LoopThread:
             target=_serve, args=(loop,), name=self._name, daemon=True
         )
         thread.start()
-        self._loop, self._thread = loop, thread
+        self._loop = loop
+        self._thread = thread
         return loop
 
     def close(self, seconds: float) -> None:
@@ -175,8 +176,11 @@ class LoopThread:
         if self.is_foreign:
             return
         with self._lock:
-            loop, thread = self._loop, self._thread
-            self._loop, self._thread, self._closed = None, None, True
+            loop = self._loop
+            thread = self._thread
+            self._loop = None
+            self._thread = None
+            self._closed = True
         if not loop or not thread or thread is threading.current_thread():
             return
         ending = _cancel_all()
@@ -454,7 +458,8 @@ def emitter() -> Callable[[Event], None]:
         runtime = None
     if runtime is None:  # a runnable's config without a graph
         return lambda event: None
-    write, here = runtime.stream_writer, contextvars.copy_context()
+    write = runtime.stream_writer
+    here = contextvars.copy_context()
     # the writer finds its run in the context
     return lambda event: here.copy().run(write, event)
 

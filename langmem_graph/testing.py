@@ -139,7 +139,8 @@ class ScriptedChatModel(BaseChatModel):
         number = next(self._calls)
         if schema is None:
             return _message(self._next("", self.script, messages), None, number)
-        name, question = _tool_of(schema)["function"]["name"], _question(messages)
+        name = _tool_of(schema)["function"]["name"]
+        question = _question(messages)
         if self.record:
             self.asked.append((name, question))
         answers = self.answers[name] if name in self.answers else _empty(schema)
@@ -185,7 +186,8 @@ def _message(answer: Any, name: str | None, number: int) -> AIMessage:
     if isinstance(answer, Exception):
         raise answer
     if isinstance(answer, BaseModel) and not isinstance(answer, BaseMessage):
-        name, answer = name or type(answer).__name__, answer.model_dump()
+        name = name or type(answer).__name__
+        answer = answer.model_dump()
     if name and isinstance(answer, dict):
         answer = AIMessage(
             "", tool_calls=[ToolCall(name=name, args=answer, id=f"call-{number}")]

@@ -74,7 +74,8 @@ def start_thread(
 
     `loop` is the one whose task awaits it.
     """
-    future, context = Begun[T](), contextvars.copy_context()
+    future = Begun[T]()
+    context = contextvars.copy_context()
     context.run(CALLERS_LOOP.set, loop)
 
     def run() -> None:
@@ -136,7 +137,8 @@ async def in_thread(work: Callable[P, T], /, *args: P.args, **options: P.kwargs)
     loop that opened them. Used on the memory's loop, they would break the application's
     own calls.
     """
-    call, loop = partial(work, *args, **options), asyncio.get_running_loop()
+    call = partial(work, *args, **options)
+    loop = asyncio.get_running_loop()
     return await asyncio.wrap_future(start_thread(call, loop=loop))
 
 
@@ -193,7 +195,9 @@ def opened(work: Callable[[], T], undo: Callable[[T], object]) -> T:
     """What the work opens, in another thread; where an interrupt ends the wait for it,
     it is undone.
     """
-    is_left, made, guard = Event(), list[T](), Lock()
+    is_left = Event()
+    made = list[T]()
+    guard = Lock()
 
     def begin() -> None:
         thing = work()

@@ -69,7 +69,8 @@ def bounded(hits: Sequence[Found], k: int, share: float) -> list[Found]:
     """What was found, with at most this share of `k` of them foreign: the first
     ones.
     """
-    left, kept = ceil(k * share), list[Found]()
+    left = ceil(k * share)
+    kept = list[Found]()
     for hit in hits:
         left -= hit.origin in FOREIGN
         if hit.origin not in FOREIGN or left >= 0:

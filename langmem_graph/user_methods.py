@@ -40,7 +40,8 @@ class UserMethods:
     ) -> None:
         self._services = services
         self._pipelines = pipelines
-        self._access, self._shared = access, shared
+        self._access = access
+        self._shared = shared
         self._author = author
         """In whose name messages are stored in a shared room."""
         self.id = user_id

@@ -13,7 +13,8 @@ from langmem_graph.server_urls import login_apart, shown_url
 Token = tuple[int, bool]
 """The id of a token, and whether it consists of whole characters."""
 TIMEOUT_SECONDS = 60.0
-_NOT_FOUND, _UNAUTHORIZED = (404, 405, 501), (401, 403)
+_NOT_FOUND = (404, 405, 501)
+_UNAUTHORIZED = (401, 403)
 
 
 def shared_start(prefix: Sequence[object], whole: Sequence[object]) -> int:

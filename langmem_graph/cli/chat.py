@@ -42,7 +42,8 @@ def run(memory: Memory, user: str, model: BaseChatModel | None) -> None:
             "Until then every line is kept, and what would have been recalled is shown."
         )
     note(_HELP)
-    session, recalled = _new_session(), list[str]()
+    session = _new_session()
+    recalled = list[str]()
     while (line := _next_line()) is not None:
         if line == "/new":
             session = _new_session()

@@ -227,7 +227,8 @@ def opened(
 def known_rooms(memory: Memory, given: Sequence[str] | None) -> tuple[str, ...]:
     """The rooms that `--shared` names; an error for one in which nothing is stored."""
     # same package
-    named, directory = room_names(given or ()), memory._services.directory
+    named = room_names(given or ())
+    directory = memory._services.directory
     unknown = next(
         (room for room in named if not directory.has(shared_key(room))), None
     )

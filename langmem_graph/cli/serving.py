@@ -63,7 +63,8 @@ def inspect(
             typer.launch(address)
 
     chosen = chat_models.load_chat_model(model, base_url) if model or base_url else None
-    where, looking = place or directory, not allow_changes
+    where = place or directory
+    looking = not allow_changes
     with opened(where, chroma, embeddings, model=chosen, read_only=looking) as memory:
         serve(memory, port=port, allow_changes=allow_changes, announce=announce)
 

@@ -44,11 +44,10 @@ def show_session(room: UserMemory, session: str, as_json: bool) -> None:
         print_json(rows)
         return
     for message in room.get_conversation([row["id"] for row in rows]):
-        at, name = (
-            (f"{message.at:%Y-%m-%dT%H:%M} ", "yellow"),
-            message.name or message.role,
-        )
-        own_id, label = printable(f"  {message.id}"), (label_line(message), "red")
+        at = (f"{message.at:%Y-%m-%dT%H:%M} ", "yellow")
+        name = message.name or message.role
+        own_id = printable(f"  {message.id}")
+        label = (label_line(message), "red")
         printing.console.print(
             Text.assemble(at, (printable(name), "bold"), own_id, label)
         )
@@ -57,7 +56,8 @@ def show_session(room: UserMemory, session: str, as_json: bool) -> None:
 
 def show_record(room: UserMemory, record_id: str, as_json: bool) -> None:
     """One record, its history, and the messages it was extracted from."""
-    records, history = room.get_records(record_id), room.history(record_id)
+    records = room.get_records(record_id)
+    history = room.history(record_id)
     _require([*records, *history], f"record {record_id!r}")
     if as_json:
         print_json(
@@ -101,7 +101,8 @@ def show_file(room: UserMemory, file: str, as_json: bool) -> None:
 
 def show_layers(user: str, room: UserMemory, as_of: str | None, as_json: bool) -> None:
     """All layers as a tree, from the files to the sessions."""
-    health, sessions = room.doctor(), room.sessions()
+    health = room.doctor()
+    sessions = room.sessions()
     records = room.export_records(as_of=as_of)
     files = (
         {name: room.read_file(name) for name in room.files()} if as_of is None else {}

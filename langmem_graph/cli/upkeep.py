@@ -34,7 +34,8 @@ def users(
     running app.
     """
     with opened(directory, embeddings="hash", read_only=True) as memory:
-        found, is_read = memory.users(), memory.usage().calls > 0
+        found = memory.users()
+        is_read = memory.usage().calls > 0
     if as_json:
         printing.print_json(found)
         return

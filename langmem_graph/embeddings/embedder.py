@@ -164,7 +164,8 @@ def _name(embeddings: "Embeddings") -> str:
 
 
 def _split_at_spaces(text: str) -> list[Span]:
-    spans, start = [], 0
+    spans = []
+    start = 0
     while len(text) - start > PIECE_CHARS:
         space = text.rfind(" ", start + PIECE_CHARS // 2, start + PIECE_CHARS)
         end = space + 1 if space > 0 else start + PIECE_CHARS

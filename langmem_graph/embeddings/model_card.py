@@ -121,7 +121,8 @@ def _prompts(files: ModelFiles) -> tuple[str, str, bool]:
     named = (prompts.get(name) for name in _DOCUMENT_PROMPTS)
     document = str(next(filter(None, named), usual))
     if not query and not document and _is_e5(files):
-        query, document = "query: ", "passage: "
+        query = "query: "
+        document = "passage: "
     pooling: dict[str, Any] = files.content("1_Pooling/config.json", dict) or {}
     return query, document, pooling.get("include_prompt") is False
 

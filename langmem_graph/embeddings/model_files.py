@@ -47,7 +47,8 @@ class ModelFiles:
     """
 
     def __init__(self, repository: str, revision: str | None = None) -> None:
-        self.repository, self.revision = repository, revision
+        self.repository = repository
+        self.revision = revision
         local = Path(repository).expanduser()
         self.is_local = bool(repository) and local.is_dir()
         self.folder = local.resolve() if self.is_local else self._cache()
@@ -158,7 +159,8 @@ class ModelFiles:
     def _not_fetched(self, error: Exception) -> ModelFileError:
         from huggingface_hub import constants
 
-        kind, model = type(error).__name__, self.repository
+        kind = type(error).__name__
+        model = self.repository
         address = shown_url(constants.ENDPOINT)
         if kind in _NOT_FOUND:
             return ModelFileError(

@@ -65,7 +65,8 @@ def _before(
     """
     first = min(batch.items)
     session = message_queries.session_of(connection, first)
-    left, kept = TOKENS_BEFORE, list[tuple[int, Message]]()
+    left = TOKENS_BEFORE
+    kept = list[tuple[int, Message]]()
     earlier = pending_messages.messages_before(
         connection, first, session, MESSAGES_BEFORE
     )
@@ -93,7 +94,8 @@ def message_lines(
     view: BatchView, aliases: Iterable[str], message_chars: int
 ) -> list[str]:
     """One line for each message, and one where another conversation begins."""
-    lines, session = list[str](), ""
+    lines = list[str]()
+    session = ""
     for alias in aliases:
         message = view.messages[alias].message
         if session and message.session_id != session:

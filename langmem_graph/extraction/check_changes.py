@@ -113,7 +113,8 @@ def _fitting(evidence: _Evidence) -> Proposal:
     """The change under the relation that fits the record's status and what takes its
     place.
     """
-    change, record = evidence.change, evidence.record
+    change = evidence.change
+    record = evidence.record
     relation = change.relation
     if relation == "replaces" and evidence.by is None:
         relation = "ended"
@@ -149,7 +150,8 @@ def _is_active(evidence: _Evidence) -> str | None:
 
 
 def _stands_in_its_message(evidence: _Evidence) -> str | None:
-    change, said = evidence.change, evidence.message.message.text
+    change = evidence.change
+    said = evidence.message.message.text
     if not holds(said, change.quote):
         return "the quote does not stand in the message"
     if not is_telling(said, change.quote):
@@ -163,7 +165,8 @@ def _is_the_users_own(evidence: _Evidence) -> str | None:
         return (
             None if evidence.message.is_new else "the message is not among the new ones"
         )
-    agreed, words = evidence.agreed, evidence.change.agreed_quote or ""
+    agreed = evidence.agreed
+    words = evidence.change.agreed_quote or ""
     if agreed is None or not _speaks_for(agreed, evidence.record):
         return "the words are not the user's, and no words of the user's agree to them"
     if not agreed.is_new:

@@ -26,7 +26,8 @@ from langmem_graph.storage.pending_messages import Unread
 from langmem_graph.storage.user_room import Room
 
 # completed turns of a user's first batch and of the later ones
-FIRST_BATCH, LATER_BATCHES = 4, 8
+FIRST_BATCH = 4
+LATER_BATCHES = 8
 BATCH_BYTES, MAX_MESSAGE_BYTES = 24_000, 8_000
 """Of the texts of a batch, about 6,000 tokens in any script, and what one message
 counts for at most: a longer one is shortened in the prompt
@@ -56,7 +57,8 @@ async def claim(
 
     Where the day's budget is spent, the run ends here, and what is pending stays so.
     """
-    budget, by = deps.services.settings.extraction.daily_tokens, state["claimed_by"]
+    budget = deps.services.settings.extraction.daily_tokens
+    by = state["claimed_by"]
 
     def work(room: Room) -> ExtractionState:
         with room.database.write_transaction() as connection:
@@ -156,14 +158,16 @@ def in_order(messages: Iterable[Unread]) -> list[Unread]:
 
 def _groups(turns: Iterable[list[Unread]]) -> Iterator[list[list[Unread]]]:
     """Turns that fit into one batch; of a turn that is too long, parts that do."""
-    group, left = list[list[Unread]](), BATCH_BYTES
+    group = list[list[Unread]]()
+    left = BATCH_BYTES
     for turn in turns:
         is_long = sum(map(_size, turn)) > BATCH_BYTES
         for place, part in enumerate(_parts(turn)):
             size = sum(map(_size, part))
             if group and (size > left or (is_long and place == 0)):
                 yield group
-                group, left = [], BATCH_BYTES
+                group = []
+                left = BATCH_BYTES
             group.append(part)
             left -= size
     if group:
@@ -172,11 +176,13 @@ def _groups(turns: Iterable[list[Unread]]) -> Iterator[list[list[Unread]]]:
 
 def _parts(turn: Sequence[Unread]) -> Iterator[list[Unread]]:
     """The turn, divided where it is longer than a batch."""
-    part, left = list[Unread](), BATCH_BYTES
+    part = list[Unread]()
+    left = BATCH_BYTES
     for message in turn:
         if part and _size(message) > left:
             yield part
-            part, left = [], BATCH_BYTES
+            part = []
+            left = BATCH_BYTES
         part.append(message)
         left -= _size(message)
     yield part

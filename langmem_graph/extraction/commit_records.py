@@ -75,7 +75,8 @@ async def schedule(
     deps: Dependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
     """Take new records without a usable time off the schedule, without a model."""
-    changed, zone = state.get("changed") or [], deps.services.settings.time_zone
+    changed = state.get("changed") or []
+    zone = deps.services.settings.time_zone
 
     def work(room: Room) -> ExtractionState:
         with room.database.write_transaction() as connection:
@@ -102,7 +103,8 @@ def _commit(
     connection: Connection, services: Services, state: ExtractionState
 ) -> tuple[list[int], Counts]:
     """Returns the records that are new or have changed, and the counts of the batch."""
-    batch, by = state["batch"], state["claimed_by"]
+    batch = state["batch"]
+    by = state["claimed_by"]
     ours = batch is not None and pending_messages.still_claimed(
         connection, batch.items, by=by
     )
@@ -114,13 +116,15 @@ def _commit(
         # extracted by another run, or partly forgotten
         pending_messages.free_claims_of(connection, by)
         return [], counts_of(state)
-    proposals, candidates = state.get("proposals", []), state.get("candidates", [])
+    proposals = state.get("proposals", [])
+    candidates = state.get("candidates", [])
     begins = {
         p.by: p.since for p in proposals if p.since and _begins_then(p, candidates)
     }
     counts = counts_of(state).plus(read=len(batch.items))
     made, counts = _store(connection, services, candidates, begins, counts)
-    changed, ends = {one.n for one in made.values()}, Counter[str]()
+    changed = {one.n for one in made.values()}
+    ends = Counter[str]()
     shown = state["view"].messages.values() if proposals else ()
     ids = {one.n: one.message.id for one in shown}
     for n, proposal in _numbered(proposals, made):
@@ -262,10 +266,8 @@ def _carry_out(
     successor = made.get(proposal.by)
     by = successor.n if successor else None
     found = record_queries.records_by_number(connection, [n] if by is None else [n, by])
-    old, newer = (
-        found.get(n),
-        (by, found[by]) if by is not None and by in found else None,
-    )
+    old = found.get(n)
+    newer = (by, found[by]) if by is not None and by in found else None
     if old is None or by == n or (by is None and proposal.by is not None):
         return set()
     change = successor.change if successor else Change.new(MADE_BY)

@@ -140,7 +140,8 @@ def _narrative(
     """The track's narrative: told anew, or the old one with what is to be added."""
     retold = [track for track in (old, *absorbed) if track]
     unseen = [track.name for track in retold if track.name not in shown.narratives]
-    anew, more = edit.narrative.strip(), edit.append.strip()
+    anew = edit.narrative.strip()
+    more = edit.append.strip()
     if absorbed and (unseen or not anew):
         raise InvalidInputError(
             "it absorbs tracks without a narrative of all of them, each shown"

@@ -51,7 +51,9 @@ async def extract(
     """Propose records and changes for the batch; one that is too much for an answer is
     halved.
     """
-    batch, usage, services = state["batch"], usage_of(state), deps.services
+    batch = state["batch"]
+    usage = usage_of(state)
+    services = deps.services
     reading = reading_of(services.reading, run.user)
     schema = FormedExtraction if reading.schemas else Extraction
     prompt = extract_prompt("extract") + reading_prompt(reading)
@@ -247,7 +249,8 @@ def _with_verbatim(
 
     It is taken from the message itself, so that nothing in it is another one's.
     """
-    text, wanted = " ".join(memory.text.split()), memory.verbatim.strip()
+    text = " ".join(memory.text.split())
+    wanted = memory.verbatim.strip()
     if not wanted:
         return text
     for one in cited:

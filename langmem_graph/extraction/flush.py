@@ -70,7 +70,8 @@ class Totals(BaseModel, frozen=True):
         After a failed batch there is no more to do: the next one may fail in the same
         way.
         """
-        failed, batches = bool(state.get("failed")), self.batches + 1
+        failed = bool(state.get("failed"))
+        batches = self.batches + 1
         goes_on = bool(state.get("batch") or state.get("again"))
         return Totals(
             batches=batches,
@@ -172,7 +173,8 @@ class ExtractionRunner:
         The reporter is told after each batch how far the flush has come, and may stop
         it.
         """
-        start, totals = perf_counter(), Totals()
+        start = perf_counter()
+        totals = Totals()
         reporter = reporter or ProgressReporter()
         async with self._locks[user_id]:
             while totals.more and not reporter.stopped:

@@ -77,7 +77,8 @@ def forecast(services: Services, user_id: str, *, finds_causes: bool) -> FlushFo
     The room is opened without starting work that is due in it: that would read messages
     already.
     """
-    start, foreseen = perf_counter(), FlushForecast()
+    start = perf_counter()
+    foreseen = FlushForecast()
     services.check_open()
     with suppress(NothingStoredError), services.directory.room(user_id) as room:
         foreseen = room.database.read(
@@ -158,7 +159,8 @@ def _first_calls(
     """The calls that read the batches, with what they show; earlier ones make records,
     too.
     """
-    rules, answered = _rules(counter, "extract", Extraction), 0.0
+    rules = _rules(counter, "extract", Extraction)
+    answered = 0.0
     for size in sizes:
         in_view = min(size.records, stored + answered)
         told = EMPTY_ANSWER + OUTPUT_SHARE * size.people

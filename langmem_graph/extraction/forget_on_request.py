@@ -44,7 +44,8 @@ from langmem_graph.values.matching import holds, is_telling
 
 PER_QUERY = 12  # messages, and records, that each query adds; own figures
 # messages around one that tells it: what it answers, and what repeats it
-BEFORE, AFTER = 6, 3
+BEFORE = 6
+AFTER = 3
 MOST_ROUNDS = (
     3  # of calls: what repeats removed words elsewhere is shown in a further one
 )
@@ -74,7 +75,9 @@ async def forget(
     deps: Dependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
     """Ask which words of which texts tell what shall be forgotten."""
-    view, usage, counts = state["view"], usage_of(state), counts_of(state)
+    view = state["view"]
+    usage = usage_of(state)
+    counts = counts_of(state)
     requests, reasons = _usable(state["requests"], view)
     candidates = state.get("candidates", [])
     told = [one for one in requests if one.everything]
@@ -106,7 +109,8 @@ async def _removed_words(
     deps: Dependencies, asked: _Request, run: StepRun, usage: RunUsage
 ) -> _Removed | None:
     """The words that go; None where the model gave no usable answer."""
-    removed, shown = _Removed({}, {}, {}, set()), _Texts()
+    removed = _Removed({}, {}, {}, set())
+    shown = _Texts()
     for _ in range(MOST_ROUNDS):
         look = partial(_look, deps.services, asked, removed)
         texts = await deps.services.in_room(run.user, look)
@@ -128,7 +132,8 @@ def _usable(
 ) -> tuple[list[ToForget], list[str]]:
     """The requests in the user's own words, and why the others are none."""
     shown = {one.n: one for one in view.messages.values()}
-    usable, reasons = [], []
+    usable = []
+    reasons = []
     for request in requests:
         message = shown[request.message].message
         quotes = tuple(q for q in request.quotes if _is_said(message.text, q))
@@ -149,7 +154,9 @@ def _is_said(text: str, quote: str) -> bool:
 
 def _look(services: Services, asked: _Request, removed: _Removed, room: Room) -> _Texts:
     """The texts that may tell it, those of the batch among them."""
-    search, request, view = UserSearch.of(services, room), asked.request, asked.view
+    search = UserSearch.of(services, room)
+    request = asked.request
+    view = asked.view
     named = set(request.told_by)
     with room.database.read_transaction() as connection:
         told = record_queries.records_by_number(connection, named)
@@ -157,7 +164,8 @@ def _look(services: Services, asked: _Request, removed: _Removed, room: Room) ->
     known = {one.n: one for one in view.messages.values()}
     queries = [record.text for record in told.values()]
     queries.append(known[request.message].message.text[:QUERY_CHARS])
-    near, found = set(named), set[int]()
+    near = set(named)
+    found = set[int]()
     for query in queries:
         hits, [(_, ranked)] = search_different(search, query, PER_QUERY, past=True)
         found |= {hit.position for hit in hits}
@@ -235,7 +243,8 @@ class _Numbered(NamedTuple):
 
 def _question(texts: _Texts, asked: _Request) -> tuple[str, _Numbered]:
     """The texts as lines of a prompt, and what their aliases stand for."""
-    view, request = asked.view, asked.request
+    view = asked.view
+    request = asked.request
     aliases = {one.n: alias for alias, one in view.messages.items()}
     first = 1 + max(int(alias[1:]) for alias in view.messages)
     said = {

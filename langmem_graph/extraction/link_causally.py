@@ -55,7 +55,8 @@ async def causal(
     candidates = await deps.services.in_room(run.user, _candidates)
     if candidates is None:
         return {}
-    usage, causes = usage_of(state), 0
+    usage = usage_of(state)
+    causes = 0
     if len(candidates.records) > 1:
         verdicts = await _ask(deps, candidates, usage)
         if verdicts is None and usage.unreachable:
@@ -132,7 +133,8 @@ def _verdicts(
     """
     verdicts: dict[tuple[str, str], Verdict] = {}
     for pair in answer.pairs:
-        cause, effect = aliases.get(pair.cause), aliases.get(pair.effect)
+        cause = aliases.get(pair.cause)
+        effect = aliases.get(pair.effect)
         if cause is None or effect is None or cause is effect or pair.sure == "no":
             continue
         # whatever the model says

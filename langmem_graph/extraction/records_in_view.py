@@ -29,15 +29,21 @@ from langmem_graph.storage.tables_and_migrations import RECORDS
 # of all records shown in a call, about; own figure, as are the following
 TOKENS = 1_500
 BYTES_PER_TOKEN, TOKENS_OF_LINE = 4, 15  # the second of a line without its text
-PER_QUERY, MAX_QUERIES, QUERY_CHARS = 8, 40, 400
+PER_QUERY = 8
+MAX_QUERIES = 40
+QUERY_CHARS = 400
 ORDINARY_BYTES = 8_000
 """Of messages: a batch so many times longer is shown as many times more records, and
 looked up by as many times more queries. What is shown here saves a second call.
 """
 SHORT_CHARS = 80  # a shorter message is looked up together with what was said before it
 # of a message: the last ones, of so many bytes
-MOST_SENTENCES, SHORTEST_SENTENCE = 6, 16
-OF_SESSION, SAME_ATTRIBUTE, COMING, INSTRUCTIONS = 6, 3, 6, 4
+MOST_SENTENCES = 6
+SHORTEST_SENTENCE = 16
+OF_SESSION = 6
+SAME_ATTRIBUTE = 3
+COMING = 6
+INSTRUCTIONS = 4
 OF_MATTER = 10  # of one subject and attribute, the newest that are compared
 AHEAD = timedelta(days=60)
 RRF_K = 60
@@ -62,7 +68,8 @@ def records_in_view(
     search: RoomSearch, new: Numbered, before: Numbered
 ) -> list[tuple[int, Record]]:
     """The records that these messages may change, oldest first."""
-    settings, share = search.settings, share_of(message for _, message in new)
+    settings = search.settings
+    share = share_of(message for _, message in new)
     queries = _queries(new, before, round(MAX_QUERIES * share))
     own_numbers = {n for n, _ in [*before, *new]}
     # before: a search takes a connection of its own, and the last may be waited for
@@ -109,7 +116,8 @@ def _queries(new: Numbered, before: Numbered, most: int) -> list[str]:
     """One query for each message; the assistant's often name what the user only hints
     at.
     """
-    queries, earlier = list[str](), before[-1][1].text if before else ""
+    queries = list[str]()
+    earlier = before[-1][1].text if before else ""
     for _, message in new:
         said = message.text[-QUERY_CHARS:]
         is_short = len(said) < SHORT_CHARS
@@ -168,7 +176,8 @@ def _coming(connection: Connection, last: Message, settings: Settings) -> list[i
     """The next items of the schedule, the soonest first; of recurring ones
     every one.
     """
-    soonest, until = list[tuple[object, int]](), window_edge(last.at, AHEAD)
+    soonest = list[tuple[object, int]]()
+    until = window_edge(last.at, AHEAD)
     for row in record_queries.scheduled(connection, last.at):
         event = event_in(row.event, settings.time_zone) if row.is_active else None
         spans = occurrences(event, last.at, until, 1) if event else []

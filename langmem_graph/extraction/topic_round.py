@@ -116,7 +116,8 @@ def stored_files(connection: Connection) -> StoredFiles:
 def read_round(room: Room) -> TopicsRound:
     """Read what the next round starts from, in one transaction."""
     with room.database.read_transaction() as connection:
-        files, seen = stored_files(connection), rounds.topics_seen(connection)
+        files = stored_files(connection)
+        seen = rounds.topics_seen(connection)
         changed = rounds.changed_since(connection, seen)
         refused = rounds.refused_records(connection)
         taken = changed[:MAX_WAITING]
@@ -224,7 +225,8 @@ def round_question(begun: TopicsRound, zone: str | None) -> str:
     cited = set(begun.files.evidence.values())
     lines = list[str]()
     for alias, n in begun.numbers.items():
-        record, changes = begun.records[n], begun.changes.get(n, ())
+        record = begun.records[n]
+        changes = begun.changes.get(n, ())
         state = _state(record, changes, n in cited, aliases, zone)
         lines.append(f"{alias}: {_record_line(record, zone)} - {state}")
     return "\n".join(
@@ -246,10 +248,8 @@ def _narrative(track: TopicFile) -> str:
 def _record_line(record: Record, zone: str | None) -> str:
     draft = "; only considered" if record.confirmation == "draft" else ""
     draft += f"; from: {record.origin}" if record.origin in FOREIGN else ""
-    matter, said = (
-        about(record.subject, record.attribute),
-        in_zone(record.said_at, zone_of(zone)),
-    )
+    matter = about(record.subject, record.attribute)
+    said = in_zone(record.said_at, zone_of(zone))
     return f"{said:%Y-%m-%d} ({record.kind}; {matter}{draft}) {as_data(record.text)}"
 
 

@@ -64,7 +64,8 @@ async def profile(
     deps: Dependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
     """Write the profile anew, where a track or a lasting record has changed."""
-    services, usage = deps.services, usage_of(state)
+    services = deps.services
+    usage = usage_of(state)
     if shared_name(run.user) is not None:  # of several users there is no profile
         return {}
     if deps.runner.is_spent(usage):
@@ -72,10 +73,8 @@ async def profile(
     begun = await services.in_room(run.user, _read_round)
     if begun is None:
         return {}
-    prompt, question = (
-        load_prompt("profile"),
-        _question(begun, services.settings.time_zone),
-    )
+    prompt = load_prompt("profile")
+    question = _question(begun, services.settings.time_zone)
     unreachable = usage.unreachable
     answer = await deps.runner.ask(
         ProfileText, prompt, question, usage, lambda answer: _problem(begun, answer)

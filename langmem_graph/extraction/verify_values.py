@@ -40,7 +40,8 @@ async def verify(
     deps: Dependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
     """Grade the values of the candidates, and check the changes."""
-    view, counts = state["view"], counts_of(state)
+    view = state["view"]
+    counts = counts_of(state)
     shown = {one.n: one for one in view.messages.values()}
     told = [one and _as_told(one, shown) for one in state.get("candidates", [])]
     candidates, counts = _without_foreign_instructions(told, shown, counts)

@@ -100,7 +100,8 @@ def view_of(
     """What the runs of a graph read: through the filter, in the shared rooms that their
     user may read at each reading too.
     """
-    condition, rooms = parsed(where), room_names(shared)
+    condition = parsed(where)
+    rooms = room_names(shared)
 
     def of_run(config: RunnableConfig) -> View:
         user = user_of(config, user_id)
@@ -162,7 +163,8 @@ class TurnMemory:
         self, state: Any, config: RunnableConfig, key: str = "messages"
     ) -> tuple[list[BaseMessage], Owners, Sequence[BaseMessage]]:
         """The conversation, whose it is now, and their part of it."""
-        messages, before = messages_in(state, key), value_in(state, "memory_owner")
+        messages = messages_in(state, key)
+        before = value_in(state, "memory_owner")
         seen = THREAD_OWNERS.of(self._thread_name(config), messages)
         known = newest_owners(messages, seen, owners_in(before))
         owners, own = owned(messages, self.user(config), known, self._surface)
@@ -200,7 +202,9 @@ class TurnMemory:
         self, messages: Messages, config: RunnableConfig, blocking: bool
     ) -> tuple[str, Report]:
         """The context for this turn (empty when there is none) and a report."""
-        user, query, context = self.user(config), query_of(messages), ""
+        user = self.user(config)
+        query = query_of(messages)
+        context = ""
         with self._guarded("memory_recall") as report:
             if query:
                 memory = self.memory.user(user, shared=self.shared)
@@ -238,10 +242,12 @@ class TurnMemory:
         Returns:
             The thread's owners, with the newest messages that are stored, and a report.
         """
-        user, new = self.user(config), worth_keeping(messages)
+        user = self.user(config)
+        new = worth_keeping(messages)
         with self._guarded("memory_write") as report:
             if new:
-                session, memory = session_of(config, messages), self.memory.user(user)
+                session = session_of(config, messages)
+                memory = self.memory.user(user)
                 add = either(blocking, memory.add, memory.aadd)
                 about: dict[str, Any] = {
                     "metadata": self.metadata,
@@ -277,7 +283,9 @@ class TurnMemory:
         """The tool call filled from memory; None without a request or when memory
         fails.
         """
-        user, request, call = self.user(config), query_of(messages), None
+        user = self.user(config)
+        request = query_of(messages)
+        call = None
         with self._guarded("memory_grounding") as report:
             if request:
                 memory = self.memory.user(user, shared=self.shared)

@@ -29,7 +29,8 @@ UserId = str | int | Callable[[RunnableConfig], str | int] | None
 """A fixed user, a function of the run's config, or None: the config, context or
 authentication.
 """
-_AUTHENTICATED, _AUTH_USER = "the authenticated user", "langgraph_auth_user"
+_AUTHENTICATED = "the authenticated user"
+_AUTH_USER = "langgraph_auth_user"
 
 
 def user_of(config: RunnableConfig, user_id: UserId = None) -> str:
@@ -74,10 +75,8 @@ def _misnamed(config: RunnableConfig) -> str:
     values.
     """
     seen: dict[str, str] = {}
-    configurable, metadata = (
-        config.get("configurable") or {},
-        config.get("metadata") or {},
-    )
+    configurable = config.get("configurable") or {}
+    metadata = config.get("metadata") or {}
     # LangChain copies keys of the former to the latter
     for place, keys in (("configurable", configurable), ("metadata", metadata)):
         for key in keys:
@@ -162,7 +161,8 @@ def owned(
     """
     owners = owners_in(before)
     owner = _owner_for(surface, owners, messages, user)
-    since, changed = owner.get("since"), owner.get("user") != user
+    since = owner.get("since")
+    changed = owner.get("user") != user
     kept = {} if changed else {name: owner.get(name) for name in ("stored", "refused")}
     if owner and (changed or _place(messages, since, 0 if since is None else -1) == -1):
         start, end = question_span(messages)
@@ -236,10 +236,8 @@ def stored_before(
     there. What another branch puts between the newest of them is new. `memory` tells
     memories of a graph apart.
     """
-    newest, refused = (
-        _names(_by_memory(owner).get(memory)),
-        _names(owner.get("refused")),
-    )
+    newest = _names(_by_memory(owner).get(memory))
+    refused = _names(owner.get("refused"))
     ids = [message.id for message in messages if message.id]
     places = [n for n, one in enumerate(ids) if one in newest]
     older = ids[: places[0]] if places and len(newest) >= REMOVABLE else []

@@ -111,7 +111,8 @@ def _extraction(
     graph: Any = private(shown)
 
     async def extraction(state: Any, config: RunnableConfig, blocking: bool) -> Update:
-        start, begun = perf_counter(), new_run(force=force)
+        start = perf_counter()
+        begun = new_run(force=force)
         try:
             run = either(blocking, graph.invoke, graph.ainvoke)
             done: Any = await run(begun, {**config, **_OWN_LIMIT})

@@ -42,7 +42,8 @@ async def decide(
     deps: Dependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
     """Assemble the call."""
-    tool, usage = state["tool"], state["usage"]
+    tool = state["tool"]
+    usage = state["usage"]
     filled = await _without_forgotten(deps, run, state["filled"], state["evidence"])
     warnings = list(dict.fromkeys([*state["warnings"], *run.warnings]))
     assembly = _Assembly({**state, "warnings": warnings}, filled)
@@ -96,7 +97,8 @@ class _Assembly:
     """
 
     def __init__(self, state: GroundingState, filled: Sequence[FilledValue]) -> None:
-        self._policy, self._evidence = state["policy"], state["evidence"]
+        self._policy = state["policy"]
+        self._evidence = state["evidence"]
         self._filled = {one.path: one for one in filled}
         self._unsaid = (
             _UNSAID if state["proposal"] or not slots_of(state["tool"]) else _UNUSABLE
@@ -142,7 +144,8 @@ class _Assembly:
                 self._sent_of(one, (*path, n), (*place, str(new)))
                 for new, (n, one) in enumerate(kept)
             ]
-        filled, name = self._filled[path], slot_name(place)
+        filled = self._filled[path]
+        name = slot_name(place)
         self.grounding[name] = Grounding(**self._origin(filled))
         if filled.how == "inferred":
             self.warnings.append(f"{name}: {filled.value!r} is the model's choice")
@@ -159,7 +162,8 @@ class _Assembly:
         return slot_name(path)
 
     def _origin(self, filled: FilledValue) -> dict[str, Any]:
-        sources, derived = self._evidence.named(filled.sources), bool(filled.derivation)
+        sources = self._evidence.named(filled.sources)
+        derived = bool(filled.derivation)
         said = "derived" if derived else "explicit"
         return {
             "type": said if filled.how == "offered" else filled.how,
@@ -230,7 +234,8 @@ class _Assembly:
         """
         needed = required_in(schema)
         for name, part in properties_in(schema).items():
-            inside, inner = object_in(part), (*path, name)
+            inside = object_in(part)
+            inner = (*path, name)
             if name not in given:
                 continue
             if inside and isinstance(given[name], dict):

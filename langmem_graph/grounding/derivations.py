@@ -75,10 +75,8 @@ def number_derivation(
 
     With `whole` the slot takes whole numbers only.
     """
-    wanted, found = (
-        Decimal(str(value)),
-        [amounts(one.words, one.text) for one in quotes],
-    )
+    wanted = Decimal(str(value))
+    found = [amounts(one.words, one.text) for one in quotes]
     units = {
         word.removesuffix("s") for word in re.findall(r"[^\W\d_]+|%", about.casefold())
     }
@@ -267,7 +265,8 @@ def _is_respelled(value: str, words: str) -> bool:
     upper = [sign.upper() if len(sign.upper()) == 1 else sign for sign in bare]
     for text in ("".join(bare), "".join(upper)):
         for place in places(joined, text):
-            start, end = where[place], where[place + len(joined) - 1] + 1
+            start = where[place]
+            end = where[place + len(joined) - 1] + 1
             if is_token(words, start, end) and not _goes_on(words, start, end):
                 return True
     return False
@@ -283,10 +282,8 @@ def _is_without_letters(value: str, words: str) -> bool:
 
 def _goes_on(words: str, start: int, end: int) -> bool:
     """True where more digits stand on either side: a part of a phone number."""
-    before, after = (
-        re.search(r"\d[ \-/]$", words[max(0, start - 3) : start]),
-        re.match(r"[ \-/]\d", words[end : end + 2]),
-    )
+    before = re.search(r"\d[ \-/]$", words[max(0, start - 3) : start])
+    after = re.match(r"[ \-/]\d", words[end : end + 2])
     return bool(
         (before and words[start].isdigit()) or (after and words[end - 1].isdigit())
     )
@@ -296,7 +293,8 @@ def _is_joined(value: str, quotes: Sequence[str]) -> bool:
     """True where the value is whole quotes one after another, such as first name and
     surname.
     """
-    whole, place = _plain(value), 0
+    whole = _plain(value)
+    place = 0
     parts = Counter(filter(None, (_plain(quote).strip(".,;") for quote in quotes)))
     while place < len(whole):
         fitting = [
@@ -332,7 +330,8 @@ def _is_moment(
     """
     said = [(in_english(one.words), one.day) for one in quotes]
     if month := _MONTH_FORM.fullmatch(value):
-        year, number = int(month[1] or month[4]), int(month[2] or month[3])
+        year = int(month[1] or month[4])
+        number = int(month[2] or month[3])
         named = {one for words, on in said if on for one in months_in(words, on)}
         return not named.isdisjoint(days_that_exist([(year, number, 1)]))
     if re.fullmatch(r"\d\d-\d\d", value) and re.search(r"(?<!Y-)\bMM-DD\b", about):
@@ -355,7 +354,8 @@ def _is_moment(
         and wanted.replace(tzinfo=zone_of(zone)).utcoffset() != offset
     ):
         return False
-    days, clocks = days if day else {_ANY_DAY}, clocks if clock else {time(0)}
+    days = days if day else {_ANY_DAY}
+    clocks = clocks if clock else {time(0)}
     ends = {wanted} if day else {wanted, wanted + _DAY}
     lengths = {timedelta(0), *(one for quoted in quotes for one in _lengths(quoted))}
     starts = moved(ends, [-length for length in lengths])
@@ -384,7 +384,8 @@ def _read(value: str, about: str) -> tuple[date | None, time | None, timedelta |
 
 def _days_in(quoted: Quoted) -> set[date]:
     """The days that the words name, "in three days" and "2 weeks ago" too."""
-    days, lower = days_in(in_english(quoted.words), quoted.day), quoted.words.casefold()
+    days = days_in(in_english(quoted.words), quoted.day)
+    lower = quoted.words.casefold()
     sign = -1 if re.search(r"\bago\b", lower) else 1
     if quoted.day and (sign < 0 or re.search(r"\b(?:in|from now|later)\b", lower)):
         whole = [one for one in _lengths(quoted) if one % _DAY == timedelta(0)]

@@ -27,23 +27,23 @@ async def fill(
     deps: Dependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
     """Ask the model for the arguments; a tool without any costs no call."""
-    usage, proposal = state["usage"].copy(), None
+    usage = state["usage"].copy()
+    proposal = None
 
     def check(answer: ToolFill) -> str | None:
         return _NOT_ARGUMENTS if read_arguments(answer.arguments) is None else None
 
     if slots_of(state["tool"]):
-        prompt, question = load_prompt("fill"), _question(state)
+        prompt = load_prompt("fill")
+        question = _question(state)
         proposal = await deps.runner.ask(ToolFill, prompt, question, usage, check)
     return {"proposal": proposal, "usage": usage}
 
 
 def _question(state: GroundingState) -> str:
-    tool, now, chosen = (
-        state["tool"],
-        state["now"],
-        ", ".join(state["model_may_choose"]),
-    )
+    tool = state["tool"]
+    now = state["now"]
+    chosen = ", ".join(state["model_may_choose"])
     lines = [
         f"Now: {datetime.fromisoformat(now):%A %Y-%m-%d %H:%M}"
         if now

@@ -74,7 +74,8 @@ async def select_tool(
     """Choose a tool; the best of the ranking where the model's choice cannot be
     used.
     """
-    tools, usage = state["specs"], state["usage"].copy()
+    tools = state["specs"]
+    usage = state["usage"].copy()
     chosen = tools[0]
     if len(tools) > 1:
         ranked = await in_thread(_ranked, deps, tools, state["query"])
@@ -87,7 +88,8 @@ def _ranked(
     deps: Dependencies, tools: Sequence[ToolSpec], request: str
 ) -> list[ToolSpec]:
     texts = [_described(tool)[:LONGEST_RANKED] for tool in tools]
-    request, embedder = request[:LONGEST_RANKED], deps.services.embedder
+    request = request[:LONGEST_RANKED]
+    embedder = deps.services.embedder
     words = np.array(
         [fuzz.token_set_ratio(request, text) for text in texts], dtype=np.float64
     )
@@ -127,9 +129,12 @@ async def retrieve_slots(
     deps: Dependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
     """Find sources for all slots."""
-    tool, slots, query = state["tool"], searched_slots(state["tool"]), state["query"]
+    tool = state["tool"]
+    slots = searched_slots(state["tool"])
+    query = state["query"]
     request = Source(REQUEST, query, at=state["now"], trusted=(query,))
-    warnings, found = list(state["warnings"]), list[Source]()
+    warnings = list(state["warnings"])
+    found = list[Source]()
     try:
         facts = await _searched(deps, run, tool, slots[:MOST_SLOTS], query)
         found = await read_sources(deps.services, run, facts, state["trust"])
@@ -205,7 +210,8 @@ def _by_attribute(
     weight = {
         word: math.log(1 + len(attributes) / count) for word, count in seen.items()
     }
-    around, ranked = content(about), []
+    around = content(about)
+    ranked = []
     for words in map(content, wanted):
         scores = {
             n: _total(name & words, weight)

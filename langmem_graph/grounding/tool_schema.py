@@ -223,7 +223,8 @@ def _inside(
     """The schemas of one part, and whether its name is free; none where it must not be
     there.
     """
-    forms, free = list(every_form(schema)), False
+    forms = list(every_form(schema))
+    free = False
     if isinstance(step, int):
         prefixes = [form.get("prefixItems", ()) for form in forms]
         named = [one[step] for one in prefixes if step < len(one)] or _items(schema)

@@ -68,7 +68,8 @@ async def verify(
     deps: Dependencies, state: GroundingState, run: StepRun
 ) -> GroundingState:
     """Check every value that the model proposed."""
-    proposal, chosen = state["proposal"], state["model_may_choose"]
+    proposal = state["proposal"]
+    chosen = state["model_may_choose"]
     if proposal is None:
         return {"filled": []}
     check = ValueCheck(
@@ -143,7 +144,8 @@ class ValueCheck:
 
     def filled(self, leaf: Leaf) -> FilledValue:
         """The value as it may be sent or offered, or why it is not."""
-        slot, cited = leaf.slot, self._cited(leaf.slot.path)
+        slot = leaf.slot
+        cited = self._cited(leaf.slot.path)
         value = converted(leaf.value, slot)
         is_given = isinstance(value, str) and slot.choices == (value,)
         if is_given or (

@@ -79,10 +79,8 @@ class Guard:
 
     def _refused(self, request: Request) -> Response | None:
         """The refusal of a foreign host or origin."""
-        host, site = (
-            request.headers.get("host", ""),
-            request.headers.get("sec-fetch-site"),
-        )
+        host = request.headers.get("host", "")
+        site = request.headers.get("sec-fetch-site")
         if _split(f"//{host}")[1] not in self._hosts:
             return _refusal(
                 f"The host {host[:100]!r} is not one of the inspector's. An "

@@ -29,7 +29,8 @@ FAR = 10_000_000  # the largest start of a page
 
 def people(visit: Visit) -> dict[str, Any]:
     """All users, then all shared rooms, with sizes, due work and cost."""
-    start, users = visit.number("start", 0, FAR), visit.memory.users()
+    start = visit.number("start", 0, FAR)
+    users = visit.memory.users()
     shown = users[start : start + PER_PAGE]
     names = [RoomName(one.user_id) if one.is_shared else one.user_id for one in shown]
     costs = [memory_of(visit.memory, name).usage() for name in names]
@@ -49,7 +50,8 @@ def person(visit: Visit) -> dict[str, Any]:
 
 def conversation(visit: Visit) -> dict[str, Any]:
     """A session's messages, each with what was made of it."""
-    session, start = visit.get("session"), visit.number("start", 0, FAR)
+    session = visit.get("session")
+    start = visit.number("start", 0, FAR)
     messages = visit.user.conversation(session, start=start, limit=PER_PAGE + 1)
     if not messages:
         raise NotFoundError(
@@ -136,7 +138,8 @@ def _records_of_column(
     """The first one's place, how many there are, and those of a message, a topic or a
     page.
     """
-    user, start = visit.user, visit.number("start", 0, FAR)
+    user = visit.user
+    start = visit.number("start", 0, FAR)
     if visit.get("record"):
         return 0, 1, [_record(visit, "record")]
     if own := visit.get("message"):
@@ -162,7 +165,8 @@ def record(visit: Visit) -> dict[str, Any]:
     """A record: its sources quoted, its chain and history, and which of the chain held
     when.
     """
-    user, found = visit.user, _record(visit, "id")
+    user = visit.user
+    found = _record(visit, "id")
     history = user.history(found.record_id)
     chain = user.get_records([found.record_id, *(entry.record_id for entry in history)])
     values = [
@@ -207,7 +211,8 @@ def graph(visit: Visit) -> dict[str, Any]:
 
 def ask(visit: Visit, *, reason: bool = False) -> dict[str, Any]:
     """The question; what is found for it is looked up while the page is on its way."""
-    user, query = visit.user, visit.get("q").strip()
+    user = visit.user
+    query = visit.get("q").strip()
 
     def find() -> dict[str, Any]:
         try:
@@ -251,7 +256,8 @@ def schedule(visit: Visit) -> dict[str, Any]:
     """
     since = to_utc(visit.get("since", day(datetime.now(UTC))))
     until = to_utc(visit.get("until", day(since + timedelta(days=31))))
-    found, one = visit.user.schedule(since, until), visit.get("clashes_of")
+    found = visit.user.schedule(since, until)
+    one = visit.get("clashes_of")
     listed = [o for o in found if not one or one in (o.record.record_id, *o.clashes)]
     start = visit.number("start", 0, FAR)
     days: dict[str, list[Any]] = {}

@@ -107,7 +107,8 @@ def drawing(around: Neighbourhood) -> Mapping[str, Any]:
     for ring, (across, down) in zip(rings, ((190, 140), (350, 260)), strict=True):
         for place, one in enumerate(ring):
             turn = 2 * math.pi * place / len(ring) - math.pi / 2
-            x, y = 400 + across * math.cos(turn), 300 + down * math.sin(turn)
+            x = 400 + across * math.cos(turn)
+            y = 300 + down * math.sin(turn)
             at[one.record_id] = (round(x, 1), round(y, 1))
     return {"at": at, "records": around.records, "edges": around.edges}
 

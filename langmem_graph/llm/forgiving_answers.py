@@ -92,7 +92,8 @@ class Answer(BaseModel):
         )
 
     def _says_something(self, name: str) -> bool:
-        value, defined = getattr(self, name), type(self).model_fields[name]
+        value = getattr(self, name)
+        defined = type(self).model_fields[name]
         if isinstance(value, list):
             return bool(value)
         return defined.is_required() or value != defined.default
@@ -110,7 +111,8 @@ class Answer(BaseModel):
         if info.context != _NESTED:
             reading.read_as_whole(given)
         answer = make(reading.kept)
-        answer._dropped, answer._places = reading.dropped, reading.places
+        answer._dropped = reading.dropped
+        answer._places = reading.places
         return answer
 
 
@@ -129,7 +131,8 @@ class _Field:
     @classmethod
     def of(cls, info: FieldInfo) -> Self:
         """By the field's definition."""
-        is_list, inside = get_origin(info.annotation) is list, get_args(info.annotation)
+        is_list = get_origin(info.annotation) is list
+        inside = get_args(info.annotation)
         one: Any = inside[0] if is_list else info.rebuild_annotation()
         inner, *metadata = get_args(one) if get_origin(one) is Annotated else (one,)
         is_model = isinstance(one, type) and issubclass(one, BaseModel)
@@ -207,7 +210,8 @@ class _Reading:
                 self._drop(name, error, "the default is taken")
 
     def _read_items(self, name: str, defined: _Field, value: Any) -> None:
-        items, kept = _as_list(value), list[Any]()
+        items = _as_list(value)
+        kept = list[Any]()
         self.kept[name] = kept
         places = self.places[name] = list[int | None]([None] * len(items))
         for place, item in enumerate(items):
@@ -266,7 +270,8 @@ def cut(text: str, most: int) -> str:
     """The beginning of a text, without a word or number that would end in its
     middle.
     """
-    kept, after = text[:most], text[most : most + 1]
+    kept = text[:most]
+    after = text[most : most + 1]
     if not after or after.isspace() or not kept or kept[-1].isspace():
         return kept.rstrip()
     by_word = re.sub(r"\s\S{0,60}$", "", kept).rstrip()
@@ -331,7 +336,8 @@ def _read_repaired(schema: type[T], text: str) -> T | None:
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects of a text."""
-    decoder, place = json.JSONDecoder(), text.find("{")
+    decoder = json.JSONDecoder()
+    place = text.find("{")
     for _ in range(MOST_TRIED):
         if place < 0:
             return
@@ -373,7 +379,8 @@ def read_reply(schema: type[T], answer: dict[str, Any]) -> Reply[T]:
     text = text_of(answer.get("raw"))
     if len(text) > LONGEST_ANSWER:
         return Reply(problem=f"the answer has {len(text):,} characters; answer briefly")
-    parsed, error = answer.get("parsed"), answer.get("parsing_error")
+    parsed = answer.get("parsed")
+    error = answer.get("parsing_error")
     if isinstance(parsed, dict):
         text = text or json.dumps(parsed, default=str)
         try:

@@ -37,7 +37,8 @@ def repaired_object(text: str) -> Repaired | None:
     objects = [part for part in _parts(value) if isinstance(part, dict) and part]
     if not objects:
         return None
-    last, body = objects[-1], text[place:].rstrip("` \n")
+    last = objects[-1]
+    body = text[place:].rstrip("` \n")
     is_cut_off = _is_open(body)
     if is_cut_off and not body.endswith(("}", "]")):
         last = _without_last_part(last)

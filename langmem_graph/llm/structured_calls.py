@@ -214,7 +214,8 @@ class ModelRunner:
         """Make one call, and add its cost, its note and what is to be reported to the
         usage.
         """
-        at, spent = datetime.now(UTC), RunUsage(calls=1, repairs=int(repair))
+        at = datetime.now(UTC)
+        spent = RunUsage(calls=1, repairs=int(repair))
         try:
             with span("model", answer=schema.__name__, repair=repair) as noting:
                 read = await self._once(schema, messages, spent)

@@ -105,7 +105,8 @@ def create_mcp_server(
         return types.ServerResult(types.ListToolsResult(tools=described))
 
     async def on_call_tool(request: types.CallToolRequest) -> types.ServerResult:
-        tool, given = tools.get(request.params.name), request.params.arguments or {}
+        tool = tools.get(request.params.name)
+        given = request.params.arguments or {}
         call = Call(user(), where=where, metadata=metadata, trust=trust)
         return types.ServerResult(
             await call_tool(tool, given, call, server.request_context)

@@ -59,7 +59,8 @@ def clock(sentence: Sentence, place: int) -> Read | None:
     if not _ends(sentence, after):
         if last is None or not first.is_marked or not _ends(sentence, first.after):
             return None
-        last, after = None, first.after
+        last = None
+        after = first.after
     readings = _readings(first, last, is_utc=is_utc)
     has_t = sentence.at(place).is_glued and sentence.word(place - 1) == "t"
     start, end = sentence.span(place - has_t, after)
@@ -84,7 +85,8 @@ def _written(sentence: Sentence, place: int) -> _Written | None:
     hour = sentence.at(place)
     if hour.value < 0 or len(hour.text) > 2:
         return None
-    after, minute = place + 1, None
+    after = place + 1
+    minute = None
     separator = sentence.at(after).text
     digits = sentence.at(after + 1)
     are_glued = sentence.at(after).is_glued and digits.is_glued
@@ -92,7 +94,8 @@ def _written(sentence: Sentence, place: int) -> _Written | None:
     if separator in (":", "h") and are_glued and len(digits.text) == 2:
         if digits.kind != "number":
             return None
-        minute, after = digits.value, after + 2
+        minute = digits.value
+        after = after + 2
         is_english = separator == ":"
         seconds = sentence.at(after + 1)
         has_seconds = sentence.sign(after) == ":" and sentence.at(after).is_glued
@@ -102,10 +105,12 @@ def _written(sentence: Sentence, place: int) -> _Written | None:
     is_short_h = sentence.word(after) == "h" and sentence.at(after).is_glued
     is_hour = sentence.word(after) in _HOUR_WORDS
     if not half and (is_hour or (is_short_h and len(hour.text) == 2)):
-        after, is_english = after + 1, False
+        after = after + 1
+        is_english = False
         minutes = sentence.at(after)
         if minute is None and len(minutes.text) == 2 and 0 <= minutes.value <= 59:
-            minute, after = minutes.value, after + 1
+            minute = minutes.value
+            after = after + 1
     return _Written(hour.value, minute, half, len(hour.text) == 2, is_english, after)
 
 
@@ -134,7 +139,8 @@ def _end_of_range(sentence: Sentence, first: _Written) -> _Written | None:
 
 
 def _in_utc(sentence: Sentence, place: int) -> tuple[bool, int]:
-    word, is_glued = sentence.word(place), sentence.at(place).is_glued
+    word = sentence.word(place)
+    is_glued = sentence.at(place).is_glued
     is_utc = word in _ZERO or (word == "z" and is_glued)
     return is_utc, place + is_utc
 
@@ -187,7 +193,8 @@ def _is_sure(first: _Written, last: _Written | None, *, is_utc: bool) -> bool:
 
 def _before(first: _Written, end: time | None, half: str) -> time | None:
     """Of "3 to 4pm" both are in the afternoon; of "11 to 1pm" the end alone is."""
-    same, other = first.at(half), first.at("pa"[half == "p"])
+    same = first.at(half)
+    other = first.at("pa"[half == "p"])
     if end is None or same is None:
         return None
     return same if same < end else other

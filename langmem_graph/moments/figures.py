@@ -16,7 +16,8 @@ _BEFORE_FIGURES = frozenset(
 _YEAR_SIGNS = frozenset("年 년".split())
 _MONTH_SIGNS = frozenset("月 월".split())
 _DAY_SIGNS = frozenset("日 일 号 號".split())
-_LAST_DAY, _MONTHS = 31, 12
+_LAST_DAY = 31
+_MONTHS = 12
 _CENTURY = 2_000
 
 
@@ -34,7 +35,8 @@ def in_figures(sentence: Sentence, place: int) -> Read | None:
 
 def _in_iso(sentence: Sentence, place: int) -> Read | None:
     """2023-05-07, 2023/05/07, 2023.5.7, and the month 2023-05."""
-    year, sign = sentence.at(place), sentence.sign(place + 1)
+    year = sentence.at(place)
+    sign = sentence.sign(place + 1)
     month = sentence.at(place + 2)
     is_year = len(year.text) == 4 and year.value > 0 and sign in ("-", "/", ".")
     is_month = 1 <= month.value <= 12 and len(month.text) <= 2
@@ -64,10 +66,12 @@ def _are_glued(sentence: Sentence, place: int, count: int) -> bool:
 
 def _in_characters(sentence: Sentence, place: int) -> Read | None:
     """2023年5月7日, 5月7日, 5月, 2023년 5월 7일, 2023年."""
-    after, year = place, None
+    after = place
+    year = None
     number = sentence.at(place)
     if len(number.text) == 4 and sentence.word(place + 1) in _YEAR_SIGNS:
-        year, after = number.value, place + 2
+        year = number.value
+        after = place + 2
     month = sentence.at(after)
     if not (1 <= month.value <= 12 and sentence.word(after + 1) in _MONTH_SIGNS):
         if year is None:
@@ -85,7 +89,8 @@ def _in_characters(sentence: Sentence, place: int) -> Read | None:
 
 def _in_figures(sentence: Sentence, place: int) -> Read | None:
     """24/12/2025, 24.12.2025, 24-12-2025, 24/12, "am 24.12."."""
-    sign, second = sentence.sign(place + 1), sentence.at(place + 2)
+    sign = sentence.sign(place + 1)
+    second = sentence.at(place + 2)
     first = sentence.at(place)
     are_short = all(one.value > 0 and len(one.text) <= 2 for one in (first, second))
     is_joined = sign in ("/", ".", "-") and _are_glued(sentence, place + 1, 2)
@@ -107,7 +112,8 @@ def _in_figures(sentence: Sentence, place: int) -> Read | None:
 
 def _month_and_year(sentence: Sentence, place: int) -> Read | None:
     """03/2026."""
-    month, year = sentence.at(place), sentence.at(place + 2)
+    month = sentence.at(place)
+    year = sentence.at(place + 2)
     if sentence.sign(place + 1) != "/" or not _are_glued(sentence, place + 1, 2):
         return None
     is_month = 1 <= month.value <= _MONTHS and len(month.text) <= 2
@@ -129,7 +135,8 @@ def _year_in_figures(sentence: Sentence, place: int, sign: str) -> int | None:
 
 
 def _is_day_without_year(sentence: Sentence, place: int, sign: str) -> bool:
-    first, second = sentence.at(place), sentence.at(place + 2)
+    first = sentence.at(place)
+    second = sentence.at(place + 2)
     if sign == "/":
         if not sentence.ends(place + 3) or (first.value, second.value) == (24, 7):
             return False

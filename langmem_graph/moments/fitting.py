@@ -9,7 +9,9 @@ from langmem_graph.moments.calendar_days import readings, whole
 from langmem_graph.moments.moment import Days, Moment, NamedDay
 from langmem_graph.moments.scanner import scan
 
-THE_DAY, SOON_AFTER, SAME_MONTH = 1.0, 0.5, 0.25
+THE_DAY = 1.0
+SOON_AFTER = 0.5
+SAME_MONTH = 0.25
 _TALKED_ABOUT = range(-3, 15)  # days after an event on which people talk about it
 _UNFIT = ("clock", "recurrence", "feast")
 _LOOKS_BACK = re.compile(r"\b(?:did|was|were|had|said|told|happened)\b", re.IGNORECASE)
@@ -101,7 +103,8 @@ def _fit(days: Days, grain: str, said: date) -> float:
         return SAME_MONTH if is_within else 0.0
     if grain == "month":
         return THE_DAY if is_within else 0.0
-    early, late = (said - days.first).days, (said - days.last).days
+    early = (said - days.first).days
+    late = (said - days.last).days
     if early >= -1 and late <= 1:
         return THE_DAY
     if early >= _TALKED_ABOUT.start and late < _TALKED_ABOUT.stop:

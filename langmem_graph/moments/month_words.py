@@ -120,7 +120,8 @@ def _numbers(
 
 def _joint(sentence: Sentence, place: int) -> tuple[int, bool]:
     """The place behind a word or sign between two days, and whether it makes a span."""
-    token, after = sentence.at(place), place + 1
+    token = sentence.at(place)
+    after = place + 1
     is_to = token.text in TO or token.text in ("-", "–", "—")
     is_comma = token.text == ","
     if not (is_to or is_comma or token.text in _LIST):
@@ -220,7 +221,8 @@ def _month_and_year(
 
 
 def _month_alone(sentence: Sentence, place: int, month: MonthName) -> Read | None:
-    before, name = sentence.word(place - 1), sentence.word(place)
+    before = sentence.word(place - 1)
+    name = sentence.word(place)
     if month.is_short or not _is_led(before, name, month):
         return None
     if sentence.at(place + 1).is_glued and sentence.at(place + 1).kind != "sign":

@@ -115,7 +115,8 @@ def _number(sentence: Sentence, place: int) -> int | None:
 
 def _counts(sentence: Sentence, place: int, after: int) -> bool:
     """Whether the words are no part of a name or of other words."""
-    name, before = sentence.word(place), sentence.word(place - 1)
+    name = sentence.word(place)
+    before = sentence.word(place - 1)
     if name in _NOT_AFTER and after == place + 1:
         is_capital = sentence.text[sentence.at(place).start].isupper()
         is_noun = is_capital and not sentence.starts_sentence(place)
@@ -126,7 +127,8 @@ def _counts(sentence: Sentence, place: int, after: int) -> bool:
         return any(sentence.word(one) in _ONLY_WITH[name] for one in around)
     if name == "mardi" and sentence.word(after) == "gras":
         return False
-    follows, further = sentence.at(after), sentence.at(after + 1)
+    follows = sentence.at(after)
+    further = sentence.at(after + 1)
     is_hangul = "\uac00" <= sentence.at(place).text[:1] <= "\ud7af"
     if is_hangul and sentence.at(place).is_glued and sentence.at(place - 1).is_cjk:
         return False
@@ -186,7 +188,8 @@ def _days(meaning: Meaning, count: int, said: date) -> tuple[Days, ...]:
 def _distant(said: date, unit: str, count: int) -> tuple[Days, ...]:
     """Three weeks ago, in two months."""
     if unit == "fortnight":
-        unit, count = "week", 2 * count
+        unit = "week"
+        count = 2 * count
     day = stepped(said, unit, count)
     return (Days(day, day),) if day else ()
 
@@ -219,7 +222,8 @@ def _of_week(said: date, weekday: int, number: int) -> tuple[Days, ...]:
 
 
 def _near_easter(said: date, number: int) -> tuple[Days, ...]:
-    first, last = max(said.year - 1, 1583), min(said.year + 1, 4099)
+    first = max(said.year - 1, 1583)
+    last = min(said.year + 1, 4099)
     sundays = [easter(year) for year in range(first, last + 1)]
     days = [one.first for day in sundays for one in single(day, [number])]
     before = [day for day in days if day <= said][-1:]
@@ -306,7 +310,8 @@ def _month_meant(sentence: Sentence, place: int) -> tuple[Days, int] | None:
 
 def _recurring(sentence: Sentence, place: int) -> Read | None:
     """Every Friday, each other Monday, Thursdays; with the next one of them."""
-    word, after = sentence.word(place), place + 1
+    word = sentence.word(place)
+    after = place + 1
     if word in _EVERY:
         after += sentence.word(after) in _OTHER
         weekday = _weekday(sentence.word(after))

@@ -164,7 +164,8 @@ def _is_span(first: Moment, last: Moment, text: str) -> bool:
 
 def _span(first: Moment, last: Moment, said: date | None) -> Moment:
     """From one day to another; the year of one is that of both."""
-    begin, end = first.dates[0], last.dates[0]
+    begin = first.dates[0]
+    end = last.dates[0]
     year = begin.year or end.year
     if begin.month is None:  # "the 12th to 15 June"
         begin = begin._replace(month=end.month)

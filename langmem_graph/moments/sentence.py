@@ -35,7 +35,8 @@ class Sentence:
 
     def begins(self, place: int) -> bool:
         """Whether nothing before a token belongs to the same number or word."""
-        token, before = self.at(place), self.at(place - 1)
+        token = self.at(place)
+        before = self.at(place - 1)
         if not token.is_glued or before.is_cjk:
             return True
         return before.text in _OPENING

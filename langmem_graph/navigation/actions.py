@@ -158,7 +158,8 @@ def read_action(action: object, turn: int) -> Action:
         return _final_text(action)
     if not isinstance(action, Mapping):
         return Action(problem=f"An action cannot be {type(action).__name__}. {_FORMS}")
-    calls, content = action.get("tool_calls"), _text_of(action.get("content"))
+    calls = action.get("tool_calls")
+    content = _text_of(action.get("content"))
     if "name" in action or "function" in action:
         calls = [action]
     if calls:
@@ -291,7 +292,8 @@ def _answer_object(text: str, *, to_the_end: bool = True) -> FinalAnswer | None:
         return None
     if not isinstance(read, dict) or "answer" not in read:
         return None
-    answer, reason = read["answer"], read.get("reason", "")
+    answer = read["answer"]
+    reason = read.get("reason", "")
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
     plain = _plain(text.strip())
     if text is not answer or not isinstance(reason, str):

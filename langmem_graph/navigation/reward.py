@@ -41,7 +41,8 @@ def token_f1(answer: str, gold: str) -> float:
     """The harmonic mean of precision and recall of the answer's words; two empty texts
     agree.
     """
-    words, gold_words = words_of(answer), words_of(gold)
+    words = words_of(answer)
+    gold_words = words_of(gold)
     if not words or not gold_words:
         return float(not words and not gold_words)
     shared = (Counter(words) & Counter(gold_words)).total()
@@ -277,7 +278,8 @@ def write_trajectories(path: str | Path, trajectories: Iterable[Trajectory]) -> 
     The file is replaced when all are written, so they may be read from the same file.
     They contain users' messages and need the same protection as the memory.
     """
-    target, count = Path(path), 0
+    target = Path(path)
+    count = 0
     new = target.with_name(f"{target.name}.new")
     try:
         with new.open("w", encoding="utf-8", newline="\n") as file:

@@ -81,7 +81,8 @@ class Rollout:
             raise InvalidInputError("The question is empty.")
         self._user = user
         self._question = question.strip().encode("utf-8", "replace").decode("utf-8")
-        self._budget, self._where = check_budget(budget), where
+        self._budget = check_budget(budget)
+        self._where = where
         parsed(where)  # raises for an unusable one
         self._answer = actions.FinalAnswer("")
         self._uses: list[ToolUse] = []
@@ -100,7 +101,8 @@ class Rollout:
         parsed = actions.read_action(action, self.turns + 1)
         self.messages.append(parsed.as_message())
         if not parsed.calls and parsed.problem is None:
-            self._answer, self.finish = actions.read_answer(parsed.text), "answered"
+            self._answer = actions.read_answer(parsed.text)
+            self.finish = "answered"
             return []
         if self.turns_left == 0:
             self.stop("over_budget" if parsed.calls else "no_answer", parsed.problem)
@@ -406,7 +408,8 @@ class _ModelCalls:
     def _count(self, asked: Sequence[BaseMessage], answer: object) -> None:
         """Add one model call; may load the tokenizer's table."""
         counted = getattr(answer, "usage_metadata", None) or {}
-        given, made = counted.get("input_tokens"), counted.get("output_tokens")
+        given = counted.get("input_tokens")
+        made = counted.get("output_tokens")
         if isinstance(given, int) and isinstance(made, int) and given + made > 0:
             self.input_tokens += given
             self.output_tokens += made

@@ -34,7 +34,9 @@ Method = TypeVar("Method", bound=Callable[..., str])
 
 def openai_messages(messages: Sequence[Message]) -> list[Message]:
     """The messages in OpenAI's format; calls get ids, to which their answers refer."""
-    converted, turn, open_ids = [], 0, iter(())
+    converted = []
+    turn = 0
+    open_ids = iter(())
     for message in messages:
         plain = {"role": message["role"], "content": message.get("content") or ""}
         if calls := message.get("tool_calls"):
@@ -57,7 +59,8 @@ def calls_by_turn(
     The trainer itself answers a call whose arguments fit no tool: the environment has
     not recorded such a call, but it counts. Calls at the very end were not answered.
     """
-    remaining, uses = list(recorded), []
+    remaining = list(recorded)
+    uses = []
     asking = [
         message["tool_calls"]
         for message in completion[:-1]
@@ -150,7 +153,9 @@ class TrlEnvironment:
     def __init__(
         self, memory: Memory, where: Where | None = None, shared: Sequence[str] = ()
     ) -> None:
-        self._memory, self._where, self._shared = memory, where, shared
+        self._memory = memory
+        self._where = where
+        self._shared = shared
         self._begun: tuple[QuestionItem, UserMemory] | None = None
         self._uses: list[ToolUse] = []
 

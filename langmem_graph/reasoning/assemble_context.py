@@ -71,11 +71,9 @@ async def context(
     deps: ReasoningDependencies, state: ReasoningState, run: StepRun
 ) -> ReasoningState:
     """Compose the context and the outcome of the recall."""
-    settings, facts, warnings = (
-        deps.services.settings,
-        _quotable(state),
-        [*state["warnings"]],
-    )
+    settings = deps.services.settings
+    facts = _quotable(state)
+    warnings = [*state["warnings"]]
     empty = list[str]()
     stored = await _stored(deps, state, run, facts, warnings, empty)
     found = _Found.of(state, facts, stored)
@@ -172,7 +170,8 @@ class _Found:
     def of(
         cls, state: ReasoningState, facts: Sequence[Fact], stored: _Stored
     ) -> "_Found":
-        gone, labels = stored.gone, stored.labels
+        gone = stored.gone
+        labels = stored.labels
         known = {
             fact.id: fact.model_copy(
                 update={"labels": labels.get(fact.id, fact.labels)}
@@ -224,7 +223,8 @@ def _write(
     """Write the sections; of the first look-up's facts the best `k`, not all of them
     foreign.
     """
-    k, share = state["k"] or settings.context.k, settings.context.foreign_share
+    k = state["k"] or settings.context.k
+    share = settings.context.foreign_share
     builder.add(AGAINST, _against(found))
     builder.add(_proved_title(found), _proved(found))
     unresolved = map(as_data, found.reasoning.unresolved)
@@ -302,7 +302,8 @@ def _read(
     """
 
     def read(one: RoomSearch, connection: Connection) -> _Stored:
-        vague, room = VagueTurnContext(), shared_name(one.key)
+        vague = VagueTurnContext()
+        room = shared_name(one.key)
         if one.key == view.user:
             profile = VagueTurnContext(read_profile(connection, one.settings))
             vague = (
@@ -362,7 +363,8 @@ def _report(
     text: str,
     counter: TokenCounter,
 ) -> RecallReport:
-    usage, warnings = state["usage"], once(state["warnings"])
+    usage = state["usage"]
+    warnings = once(state["warnings"])
     spent = {**state["milliseconds"], "model": usage.milliseconds}
     spent["total"] = (time() - state["started"]) * 1_000
     return RecallReport(

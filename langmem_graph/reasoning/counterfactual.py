@@ -45,7 +45,8 @@ async def counterfactual(
     """Search with the risks, and ask which of the facts that are new speak against the
     request.
     """
-    usage, recorder = state["usage"].copy(), run.recorder(state["trace"])
+    usage = state["usage"].copy()
+    recorder = run.recorder(state["trace"])
     possible = state["proof"].risks[: deps.services.settings.reasoning.risks]
     # a risk without examples is searched for by its claim
     examples = (
@@ -84,7 +85,8 @@ async def _search(
     deps: ReasoningDependencies, state: ReasoningState, run: StepRun, queries: list[str]
 ) -> list[Fact]:
     """The facts for the queries and of the day in question that no model has seen."""
-    services, seen = deps.services, state["proof"].facts or state["recalled"]
+    services = deps.services
+    seen = state["proof"].facts or state["recalled"]
     notes = SearchNotes(warnings=run.warnings)
 
     def work(rooms: list[Room]) -> list[Fact]:
@@ -100,11 +102,10 @@ def _unseen(
     search: UserSearch, queries: list[str], told: Sequence[Fact], seen: Sequence[Fact]
 ) -> list[Fact]:
     """Those that are near, told, or linked to what is seen or near."""
-    options, k = search.settings.reasoning, search.settings.ranking.rrf_k
-    known, told_in = (
-        {fact.id for fact in seen},
-        {one for fact in seen for one in _sources(fact)},
-    )
+    options = search.settings.reasoning
+    k = search.settings.ranking.rrf_k
+    known = {fact.id for fact in seen}
+    told_in = {one for fact in seen for one in _sources(fact)}
     depth = DEEPER * options.risk_facts
     vectors = search.embedder.embed(queries) if queries else None
     found = (

@@ -40,16 +40,19 @@ MOST_EXAMPLES = 24  # sentences of one page's search; ours
 async def further(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalState:
     """Look at one page of further facts, and end the list where that adds no item."""
     step = GoalStep(deps, state, run)
-    proof, before = step.proof, len(step.proof.rows)
+    proof = step.proof
+    before = len(step.proof.rows)
     proof.pages += 1
-    problem, found = None, list[Fact]()
+    problem = None
+    found = list[Fact]()
     try:
         found = await asyncio.wait_for(
             _unseen(step), max(deps.left(state), LEAST_SECONDS)
         )
     except Exception as error:  # noqa: BLE001  # any retriever's own; what was found is still true
         problem = run.problem("looking for further items failed", error)
-    answer, dropped = None, list[str]()
+    answer = None
+    dropped = list[str]()
     if found and not step.is_over():
         aliases = await _shown(step, found)
         answer = await _ask(step, aliases)
@@ -77,7 +80,9 @@ async def _unseen(step: GoalStep) -> list[Fact]:
     """The best facts that no model has seen: of each search the best, then each second
     best.
     """
-    deps, proof, most = step.deps, step.proof, step.options.plan_facts
+    deps = step.deps
+    proof = step.proof
+    most = step.options.plan_facts
     seen = {fact.id for fact in proof.facts}
     texts = {fact.id: fact.text for fact in proof.facts}
     told = [
@@ -88,10 +93,8 @@ async def _unseen(step: GoalStep) -> list[Fact]:
         if i in texts
     ]
     examples = once([*filter(str.strip, proof.look_for), *told])[:MOST_EXAMPLES]
-    queries, k = (
-        [step.state["query"], *(goal.query for goal in proof.subgoals)],
-        len(seen) + most,
-    )
+    queries = [step.state["query"], *(goal.query for goal in proof.subgoals)]
+    k = len(seen) + most
     searches = (deps.lookup.search(query, k, "semantic", step.run) for query in queries)
     lists = await asyncio.gather(*searches)
     near = await deps.lookup.near(examples, k, step.run)
@@ -102,7 +105,8 @@ async def _shown(step: GoalStep, found: Sequence[Fact]) -> FactAliases:
     """The facts that were named and the new ones, as many as fit; the model has seen
     them then.
     """
-    proof, own = step.proof, {*step.proof.named}
+    proof = step.proof
+    own = {*step.proof.named}
     counter = await in_thread(token_counter, step.deps.settings.encoding)
     named = [fact for fact in proof.facts if fact.id in own]
     shown = best_in_order([*named, *found], counter, step.options.plan_tokens)
@@ -132,10 +136,8 @@ def _take(proof: Proof, answer: FurtherItems, aliases: FactAliases) -> list[str]
     name = next(iter(proof.rows[0]), ITEM) if proof.rows else ITEM
     dropped = proof.drop({one.row: one.why for one in answer.drop})
     for given in answer.rows:
-        facts, item = (
-            [fact.id for fact in aliases.resolve(given.facts)],
-            given.item.strip(),
-        )
+        facts = [fact.id for fact in aliases.resolve(given.facts)]
+        item = given.item.strip()
         if not facts or not item:
             continue
         known = (row[name] for row in proof.rows if name in row)
@@ -147,7 +149,8 @@ def _take(proof: Proof, answer: FurtherItems, aliases: FactAliases) -> list[str]
         proof.named = once([*proof.named, *facts])
     further_facts = [fact.id for fact in aliases.resolve(answer.facts)]
     proof.kept = proof.named = once([*proof.named, *further_facts])
-    proof.sure, proof.look_for = answer.sure, answer.look_for
+    proof.sure = answer.sure
+    proof.look_for = answer.look_for
     return dropped
 
 
@@ -155,7 +158,8 @@ def _end(step: GoalStep, *, complete: bool) -> None:
     """The list ends; only where it is not sure, the statements of the plan are looked
     for.
     """
-    proof, is_over = step.proof, step.is_over()
+    proof = step.proof
+    is_over = step.is_over()
     proof.listing = False
     proof.ended = proof.sure or is_over or not proof.subgoals
     proof.sufficient = proof.named if proof.sure else []

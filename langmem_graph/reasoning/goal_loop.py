@@ -68,7 +68,8 @@ async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalSt
     """
     state = _begun(state, alone=deps.alone)
     step = GoalStep(deps, state, run)
-    proof, options = step.proof, step.options
+    proof = step.proof
+    options = step.options
     counter = await in_thread(token_counter, deps.settings.encoding)  # loads a table
     recalled = (state.get("recalled") or [])[: options.plan_facts]
     aliases = FactAliases.of(best_in_order(recalled, counter, options.plan_tokens))
@@ -78,13 +79,15 @@ async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalSt
     proof.unusable = answer is None
     if answer is None and step.usage.unreachable > unreachable:
         # the model does not answer at all
-        proof.status, proof.ended = "exhausted", True
+        proof.status = "exhausted"
+        proof.ended = True
     elif answer is not None:
         _take(answer, aliases, step)
     if not proof.ended and not proof.sure:
         _take_subgoals(answer or GoalPlan(), step)
     if not proof.ended and not proof.sure and step.is_over():
-        proof.status, proof.ended = "budget", True
+        proof.status = "budget"
+        proof.ended = True
     if proof.ended and not proof.sure:
         proof.take_best()
     _record(step)
@@ -167,7 +170,8 @@ def _begun(state: GoalState, *, alone: bool) -> GoalState:
 def _take(plan: GoalPlan, aliases: FactAliases, step: GoalStep) -> None:
     """What the plan says of the request and of the facts in view."""
     proof = step.proof
-    proof.intent, proof.central = plan.intent, plan.central
+    proof.intent = plan.intent
+    proof.central = plan.central
     rows = [
         (row.item, [fact.id for fact in aliases.resolve(row.facts)])
         for row in plan.rows
@@ -184,17 +188,16 @@ def _take(plan: GoalPlan, aliases: FactAliases, step: GoalStep) -> None:
     possible = [PossibleRisk(**risk.model_dump()) for risk in plan.risks]
     proof.risks = [risk for risk in possible if risk.claim.strip()]
     is_list = plan.intent == "lookup" and bool(proof.rows)
-    proof.listing, proof.look_for = is_list and step.options.use_goals, plan.look_for
+    proof.listing = is_list and step.options.use_goals
+    proof.look_for = plan.look_for
     proof.sure = plan.sure and (bool(proof.named) or plan.intent in _NOTHING_TO_PROVE)
     if proof.sure:
         proof.sufficient, proof.complete = (
             proof.named,
             bool(proof.named) and not proof.listing,
         )
-        proof.status, proof.ended = (
-            "grounded" if proof.named else None,
-            not proof.listing,
-        )
+        proof.status = "grounded" if proof.named else None
+        proof.ended = not proof.listing
 
 
 def risks_of(against: Sequence[FactAgainst], aliases: FactAliases) -> list[Risk]:
@@ -211,7 +214,8 @@ def _take_subgoals(plan: GoalPlan, step: GoalStep) -> None:
     """The statements that can be read; else the request itself, where something is to
     be proved.
     """
-    proof, options = step.proof, step.options
+    proof = step.proof
+    options = step.options
     if not options.use_goals:
         proof.ended = True
         return
@@ -242,7 +246,8 @@ def _take_subgoals(plan: GoalPlan, step: GoalStep) -> None:
 
 
 def _record(step: GoalStep) -> None:
-    proof, record = step.proof, step.recorder.record
+    proof = step.proof
+    record = step.recorder.record
     told = set("intent sure answer central sufficient named status".split())
     counted = {"rows": len(proof.rows), "subgoals": len(proof.subgoals)}
     record("memory_goal", **counted, **proof.model_dump(include=told))
@@ -256,10 +261,8 @@ def _due(proof: Proof, seconds: float) -> list[RetrieveInput]:
     """The searches of this round: of each subgoal that is due, one for each of its
     queries.
     """
-    goals, left = (
-        {goal.id: goal for goal in proof.subgoals},
-        max(seconds, LEAST_SECONDS),
-    )
+    goals = {goal.id: goal for goal in proof.subgoals}
+    left = max(seconds, LEAST_SECONDS)
     return [
         RetrieveInput(subgoal=goal, query=query, round=proof.round, seconds=left)
         for goal in (goals[own] for own in proof.due)

@@ -28,14 +28,13 @@ async def answer(
     deps: ReasoningDependencies, state: ReasoningState, run: StepRun
 ) -> ReasoningState:
     """Answer the request."""
-    outcome, usage = state["recall"], state["usage"].copy()
+    outcome = state["recall"]
+    usage = state["usage"].copy()
     recorder = run.recorder(outcome.trace)
     reasoning = outcome.reasoning or Reasoning()
     if reasoning.conflicts:
-        text, used = (
-            _contradiction(outcome, reasoning),
-            [fact.id for fact in outcome.facts],
-        )
+        text = _contradiction(outcome, reasoning)
+        used = [fact.id for fact in outcome.facts]
     else:
         aliases = FactAliases.of(outcome.facts)
 
@@ -43,7 +42,8 @@ async def answer(
             names_none = proposed.known and not aliases.resolve(proposed.facts)
             return _NAMES_NO_FACT if names_none else None
 
-        prompt, question = load_prompt("answer"), _question(state, reasoning, aliases)
+        prompt = load_prompt("answer")
+        question = _question(state, reasoning, aliases)
         given = await deps.runner.ask(GroundedAnswer, prompt, question, usage, check)
         used = (
             [fact.id for fact in aliases.resolve(given.facts)]

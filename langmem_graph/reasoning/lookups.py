@@ -48,7 +48,8 @@ PLANNED = (
 call.
 """
 # days of a request, and facts that are near to their plans; ours
-MOST_NAMED, MOST_PLANNED = 2, 10
+MOST_NAMED = 2
+MOST_PLANNED = 10
 
 
 def asks_model(state: ReasoningState) -> bool:
@@ -67,7 +68,8 @@ async def first_lookup(
     Where a model is asked they are many; what was told of a day that the request names
     is first.
     """
-    services, notes = deps.services, SearchNotes()
+    services = deps.services
+    notes = SearchNotes()
     recorder = run.recorder(state["trace"])
     facts: list[Fact] = []
     warnings: list[str] = []

@@ -21,7 +21,8 @@ async def refine(deps: GoalDependencies, state: GoalState, run: StepRun) -> Goal
     search for.
     """
     step = GoalStep(deps, state, run)
-    proof, options = step.proof, step.options
+    proof = step.proof
+    options = step.options
     proof.depth += not proof.more
     again = _changed_goals(step)
     again += [
@@ -42,7 +43,8 @@ async def refine(deps: GoalDependencies, state: GoalState, run: StepRun) -> Goal
 
 def _changed_goals(step: GoalStep) -> list[Subgoal]:
     """Open subgoals of which a variable was bound since they were last searched for."""
-    proof, changed = step.proof, []
+    proof = step.proof
+    changed = []
     for goal in proof.open():
         names = [variable.name for variable in goal.parsed().variables]
         rows = [
@@ -66,7 +68,8 @@ def _changed_goals(step: GoalStep) -> list[Subgoal]:
 
 
 async def _accepted(step: GoalStep) -> list[Subgoal]:
-    proof, accepted = step.proof, list[Subgoal]()
+    proof = step.proof
+    accepted = list[Subgoal]()
     for wanted in proof.wanted:
         known = [*proof.subgoals, *accepted]
         own = f"s{proof.counted + len(known) + 1}"
@@ -91,7 +94,8 @@ async def _objection(
     """Why a proposed subgoal is rejected, in view of every subgoal so far; None if it
     is not.
     """
-    proof, options = step.proof, step.options
+    proof = step.proof
+    options = step.options
     if goal.parent not in {*(other.id for other in proof.open()), *proof.more}:
         return "is for no open statement"
     siblings = [o for o in known if (o.parent, o.depth) == (goal.parent, goal.depth)]

@@ -124,7 +124,9 @@ class GoalStep:
     """
 
     def __init__(self, deps: GoalDependencies, state: GoalState, run: StepRun) -> None:
-        self.deps, self.state, self.run = deps, state, run
+        self.deps = deps
+        self.state = state
+        self.run = run
         self.options = deps.settings.reasoning
         self.proof = state.get("proof", Proof()).model_copy(deep=True)
         self.usage = state.get("usage", RunUsage()).copy()

@@ -52,7 +52,8 @@ async def unify(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalS
     proof = step.proof
     fresh = _take_in(step)
     before = _progress(proof)
-    proof.wanted, proof.more = [], []
+    proof.wanted = []
+    proof.more = []
     changed = any(goal.queries for goal in proof.subgoals if goal.id in proof.due)
     if fresh or (proof.facts and (proof.round == 1 or changed)):
         await _ask(step, fresh)
@@ -71,7 +72,8 @@ async def _ask(step: GoalStep, fresh: list[Fact]) -> None:
         step.usage,
         lambda given: given.loss_in("look_for"),  # together they are one rule's body
     )
-    proof.dropped, proof.unusable = [], answer is None
+    proof.dropped = []
+    proof.unusable = answer is None
     if answer is None:
         return
     for verdict in bind(proof, answer, aliases):
@@ -165,7 +167,9 @@ def settle(step: GoalStep, *, hopeless: bool = False) -> None:
 
     Where nothing new can be found (`hopeless`), another decomposition may still help.
     """
-    proof, options, is_over = step.proof, step.options, step.is_over()
+    proof = step.proof
+    options = step.options
+    is_over = step.is_over()
     proof.due = []
     proved = set(proof.answer) <= proof.bound() and all(
         goal.grounded for goal in proof.initial()
@@ -173,7 +177,8 @@ def settle(step: GoalStep, *, hopeless: bool = False) -> None:
     if proof.conflicts:
         proof.status = "conflict"
     elif proved and (not proof.more or hopeless or is_over):
-        proof.status, proof.complete = "grounded", not proof.more
+        proof.status = "grounded"
+        proof.complete = not proof.more
     elif is_over:
         proof.status = "budget"
     elif not hopeless and (proof.more or proof.depth < options.depth):
@@ -210,7 +215,10 @@ def _begin_again(proof: Proof) -> None:
         earlier = {"best": None, "status": proof.outcome()}
         proof.best = proof.model_copy(update=earlier, deep=True)
     proof.counted += len(proof.subgoals)
-    proof.subgoals, proof.bindings, proof.rows, proof.answer = [], {}, [], []
+    proof.subgoals = []
+    proof.bindings = {}
+    proof.rows = []
+    proof.answer = []
     proof.depth = 0
 
 
@@ -232,7 +240,8 @@ def bind(
     """Add the bindings that pass the checks; returns every proposal and its fate, for
     the trace.
     """
-    proposals, before = _proposals(answer, aliases, proof.types()), len(proof.rows)
+    proposals = _proposals(answer, aliases, proof.types())
+    before = len(proof.rows)
     taken = [proposal for proposal in proposals if proposal.reason is None]
     disputed = {
         name for name in answer.disagree if sum(p.variable == name for p in taken) > 1
@@ -293,17 +302,16 @@ def stands_in(entity: str, facts: Sequence[Fact]) -> bool:
 
     Every word with a digit must stand there, and half of the others.
     """
-    name, text = (
-        plain_entity(entity),
-        plain_entity(" ".join(fact.text for fact in facts)),
-    )
+    name = plain_entity(entity)
+    text = plain_entity(" ".join(fact.text for fact in facts))
     if not name:
         return False
     with suppress(ValueError):
         return date.fromisoformat(name[:10]) in _days_of(facts) or name in text
     if not _SPACED.search(name):
         return name in text
-    words, said = re.findall(r"\w+", name), set(re.findall(r"\w+", text))
+    words = re.findall(r"\w+", name)
+    said = set(re.findall(r"\w+", text))
     found = [word for word in words if word in said or _is_like_one(word, said)]
     exact = all(word in said for word in words if re.search(r"\d", word))
     return exact and bool(found) and 2 * len(found) >= len(words)
@@ -352,10 +360,8 @@ def _number_apart(proof: Proof, taken: Sequence[_Proposal]) -> None:
     alone = {
         (p.variable, plain_entity(p.entity)): p.variable for p in taken if p.row == 0
     }
-    several, first = (
-        Counter(alone.values()),
-        max([len(proof.rows), *(p.row for p in taken)]) + 1,
-    )
+    several = Counter(alone.values())
+    first = max([len(proof.rows), *(p.row for p in taken)]) + 1
     numbers = {key: number for number, key in enumerate(alone, first)}
     for proposal in taken:
         name = proposal.variable
@@ -366,7 +372,8 @@ def _number_apart(proof: Proof, taken: Sequence[_Proposal]) -> None:
 
 def _find_rows(proof: Proof, taken: Sequence[_Proposal]) -> None:
     """Find the place of each row: a model may count the rows of an answer anew."""
-    last, places = len(proof.rows), {0: 0}
+    last = len(proof.rows)
+    places = {0: 0}
     for number in sorted({proposal.row for proposal in taken} - {0}):
         own = {p.variable: p.entity for p in taken if p.row == number}
         same = [
@@ -419,9 +426,11 @@ def _ask_for_pages(proof: Proof, before: int, wanted: set[str]) -> None:
 
 def _ground(proof: Proof, answer: Unification, aliases: FactAliases) -> None:
     """Mark subgoals as proved that have no open variable and cite facts."""
-    goals, bound = {goal.id: goal for goal in proof.subgoals}, proof.bound()
+    goals = {goal.id: goal for goal in proof.subgoals}
+    bound = proof.bound()
     for proposed in answer.grounded:
-        goal, facts = goals.get(proposed.subgoal), aliases.resolve(proposed.facts)
+        goal = goals.get(proposed.subgoal)
+        facts = aliases.resolve(proposed.facts)
         if goal and facts and bound.issuperset(v.name for v in goal.parsed().variables):
             goal.grounded = True
             goal.facts = once([*goal.facts, *(fact.id for fact in facts)])

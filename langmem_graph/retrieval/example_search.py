@@ -143,10 +143,8 @@ def linked_facts(
     all rooms. The queries are vectors of shape (queries, size), embedded as the
     examples are.
     """
-    most, ids = (
-        search.settings.reasoning.graph_facts,
-        defaultdict[str | None, list[str]](list),
-    )
+    most = search.settings.reasoning.graph_facts
+    ids = defaultdict[str | None, list[str]](list)
     for fact in seeds:
         ids[fact.room] += [fact.record_id] if fact.record_id else []
     rooms = [one for one in search.rooms if ids[shared_name(one.key)]]
@@ -194,7 +192,8 @@ class MemorySearch:
         self, query: str, k: int, relation: Relation, run: "StepRun"
     ) -> list[Fact]:
         """The best facts for a query; of what fails the run is told."""
-        services, notes = self._services, SearchNotes(warnings=run.warnings)
+        services = self._services
+        notes = SearchNotes(warnings=run.warnings)
 
         def find(rooms: list[Room]) -> list[Fact]:
             if not rooms:
@@ -208,7 +207,8 @@ class MemorySearch:
         self, sentences: Sequence[str], k: int, run: "StepRun"
     ) -> list[list[Fact]]:
         """For each sentence the `k` nearest facts; none where the embedder fails."""
-        services, notes = self._services, SearchNotes(warnings=run.warnings)
+        services = self._services
+        notes = SearchNotes(warnings=run.warnings)
 
         def find(rooms: list[Room]) -> list[list[Fact]]:
             if not rooms:

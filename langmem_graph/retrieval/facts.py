@@ -68,7 +68,8 @@ def find_facts(
             `temporal`.
     """
     older = MOST_OLDER if history or relation == "temporal" else 1
-    settings, depth = search.settings, 2 * k if relation == "temporal" else k
+    settings = search.settings
+    depth = 2 * k if relation == "temporal" else k
     signal: Literal["words"] | None = "words" if relation == "entity" else None
     foreign = settings.context.foreign_share
     hits, ranked = search_different(
@@ -130,7 +131,8 @@ def _with_causes(
     """The first half of the records, their causes and effects, then the other
     records.
     """
-    seeds, rest = records[: (k + 1) // 2], records[(k + 1) // 2 :]
+    seeds = records[: (k + 1) // 2]
+    rest = records[(k + 1) // 2 :]
     ids = [fact.record_id for _, fact in seeds if fact.record_id]
     near = list(record_queries.numbers_of(connection, ids).values())
     near = [n for n, _ in neighbours(connection, near, CAUSAL)]

@@ -104,14 +104,17 @@ def fast_recall(services: Services, view: View, request: RecallRequest) -> Recal
     A vague turn has no words to search for: projects and schedule come first in its
     context.
     """
-    start, notes = perf_counter(), SearchNotes()
-    settings, query, seen = services.settings, request.query, frozenset(request.in_view)
-    k, budget = (
-        request.k or settings.context.k,
-        request.max_tokens or settings.context.max_tokens,
-    )
+    start = perf_counter()
+    notes = SearchNotes()
+    settings = services.settings
+    query = request.query
+    seen = frozenset(request.in_view)
+    k = request.k or settings.context.k
+    budget = request.max_tokens or settings.context.max_tokens
     now = request.at or datetime.now(UTC)
-    found, ahead, empty = list[MessageHit](), _Ahead(), list[str]()
+    found = list[MessageHit]()
+    ahead = _Ahead()
+    empty = list[str]()
     with services.rooms(view, notes.warnings, empty) as rooms:
         if rooms:
             search = UserSearch.over(services, view, rooms, notes).asked_at(now)

@@ -46,7 +46,8 @@ InRoom = tuple[RoomSearch, T]
 OpenRoom = InRoom[Connection]
 """A room's search with its read transaction."""
 # searches where most texts are equal, each so many times as deep
-ATTEMPTS, DEEPER = 3, 8
+ATTEMPTS = 3
+DEEPER = 8
 _APART = 1 << 40  # between the numbers of two rooms' sessions
 
 
@@ -212,7 +213,8 @@ def _ranked_records(
 def _candidates(search: UserSearch, sought: Sought) -> Iterator["_Found"]:
     """The candidates of all rooms, whose transactions are open meanwhile."""
     with open_rooms(search.rooms) as opened:
-        rooms, records = _counted(opened, sought.query), dict[str, RankedRecords]()
+        rooms = _counted(opened, sought.query)
+        records = dict[str, RankedRecords]()
         if len(rooms) > 1:  # one room ranks its records beside its messages
             ranked = _ranked_records(rooms, sought)
             rooms = [room for room, _ in ranked]
@@ -261,7 +263,8 @@ class _Found:
 
     def hits(self, ranking: Ranking, best: Sequence[int]) -> list[MessageHit]:
         """The candidates at these places, in their order; each is read in its room."""
-        first_of, first = dict[str, int](), 0
+        first_of = dict[str, int]()
+        first = 0
         for (one, _), part in self.parts:
             first_of[one.key] = first
             first += len(part.facts)
@@ -312,7 +315,8 @@ class _Found:
 
 def _joined(search: UserSearch, sought: Sought, parts: list[Candidates]) -> Candidates:
     """The candidates of several rooms, or of none, as one list."""
-    none, numbers = np.zeros(0), np.zeros(0, dtype=np.int64)
+    none = np.zeros(0)
+    numbers = np.zeros(0, dtype=np.int64)
     spans = np.zeros((0, 2), dtype=np.int64)
     return Candidates(
         sought.query,

@@ -56,8 +56,10 @@ def gather(
     Where the vectors are held in memory, a thread compares them while words are looked
     up.
     """
-    notes, state = search.notes, State.of(connection)
-    held, sought = search.held(connection, state), search.fitting(sought, state)
+    notes = search.notes
+    state = State.of(connection)
+    held = search.held(connection, state)
+    sought = search.fitting(sought, state)
     vector = sought.vector
     passes = held.passing_filter(connection) if held else None
     compared = held.begin_comparing(vector) if held and vector is not None else None
@@ -159,11 +161,13 @@ def _best_pieces(
     The messages are in the order of their numbers.
     """
     numbers = np.array([fact.n for fact in facts], dtype=np.int64)
-    dense, spans = np.zeros(len(facts)), np.zeros((len(facts), 2), dtype=np.int64)
+    dense = np.zeros(len(facts))
+    spans = np.zeros((len(facts), 2), dtype=np.int64)
     best_first = np.lexsort((-pieces.cosines, pieces.items))
     items, first = np.unique(pieces.items[best_first], return_index=True)
     stored = np.isin(items, numbers)
-    places, best = np.searchsorted(numbers, items[stored]), best_first[first[stored]]
+    places = np.searchsorted(numbers, items[stored])
+    best = best_first[first[stored]]
     dense[places], spans[places] = pieces.cosines[best], pieces.spans[best]
     return dense, spans
 
@@ -182,7 +186,8 @@ def hits_of(
             continue
         start, end = _without_speaker(found, place)
         excerpt = message.text[start:end] if end > start else message.text
-        score, signals = float(ranking.scores[place]), ranking.signals_of(place)
+        score = float(ranking.scores[place])
+        signals = ranking.signals_of(place)
         hits[place] = as_hit(message, n, excerpt=excerpt, score=score, signals=signals)
     return hits
 

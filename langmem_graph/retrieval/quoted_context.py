@@ -34,7 +34,8 @@ LONGEST_REQUEST = 4_000  # characters of a request in a prompt
 # estimated tokens of the texts in one label; its own words are about 15 more
 LABEL_TEXTS = 45
 # what held in between: so many of the last ones, with so many tokens each
-MOST_BETWEEN, TEXT_BETWEEN = 3, 15
+MOST_BETWEEN = 3
+TEXT_BETWEEN = 15
 MOST_LABELS = 3  # labels beside one text; of more, only the number is given
 
 _HAPPENED: dict[ChangeRelation, str] = {
@@ -109,9 +110,11 @@ def quote(message: MessageHit | Message, counter: TokenCounter, limit: int) -> s
     for the text.
     """
     if isinstance(message, MessageHit):
-        message_id, best = message.message_id, message.excerpt or message.text
+        message_id = message.message_id
+        best = message.excerpt or message.text
     else:
-        message_id, best = message.id, message.text
+        message_id = message.id
+        best = message.text
     speaker = (message.name or message.role)[:LONGEST_NAME]
     label = note_of(message, speaker) + label_words(message.labels)
     who = f"{plain_id(speaker)}{of_room(message, speaker)}"
@@ -162,7 +165,8 @@ def label_words(labels: Sequence[Label]) -> str:
 
 def _label(label: Label, named: bool) -> str:
     """One label: what happened, when, what holds instead, and the words that say so."""
-    happened, before = "only true", "from "
+    happened = "only true"
+    before = "from "
     if label.relation is not None:
         happened = _HAPPENED.get(label.relation, "no longer true")
         before = "" if label.relation in _HAPPENED else "since "
@@ -179,7 +183,8 @@ def _label(label: Label, named: bool) -> str:
 
 def _sharing(texts: Sequence[str], tokens: int) -> list[str]:
     """The texts as data, cut so that all together have about that many tokens."""
-    words, left = [], [text for text in texts if text]
+    words = []
+    left = [text for text in texts if text]
     for text in texts:
         kept = _beginning(text, tokens // len(left), estimate) if text else ""
         shown = as_data(text if kept == text else f"{kept.rstrip()} …") if text else ""

@@ -167,14 +167,16 @@ def _of_the_turn(found: Candidates, likeness: Scores) -> Scores:
     numbers = np.array([fact.n for fact in found.facts], dtype=np.int64)
     of_user = np.array([fact.role == "user" for fact in found.facts], dtype=bool)
     order = np.lexsort((numbers, found.sessions))
-    first, second = order[:-1], order[1:]
+    first = order[:-1]
+    second = order[1:]
     is_turn = (
         (found.sessions[first] == found.sessions[second])
         & (numbers[second] - numbers[first] <= TURN)
         & of_user[first]
         & ~of_user[second]
     )
-    asked, reply = first[is_turn], second[is_turn]
+    asked = first[is_turn]
+    reply = second[is_turn]
     others = np.zeros(len(numbers))
     others[asked], others[reply] = likeness[reply], likeness[asked]
     return others

@@ -111,7 +111,8 @@ def found_records(
     )
     past = _past(connection, terms, vector, sought.past, counted) if sought.past else {}
     found = passing(connection, RECORDS, candidates & active | past.keys())
-    items, words = sorted(found), words | past
+    items = sorted(found)
+    words = words | past
     facts = record_queries.facts_of(connection, items)
     return FoundRecords(
         items,

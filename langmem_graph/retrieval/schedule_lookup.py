@@ -74,7 +74,8 @@ class PlannedItem:
         """The first `limit` occurrences that lie wholly or partly between `begin` and
         `end`.
         """
-        begin, end = max(begin, self.since or begin), min(end, self.until or end)
+        begin = max(begin, self.since or begin)
+        end = min(end, self.until or end)
         return occurrences(self.event, begin, end, limit, default_minutes=minutes)
 
 
@@ -140,10 +141,8 @@ def days_of(asked: EventTime, settings: Settings) -> set[date]:
     """
     zone = zone_of(asked.time_zone or settings.time_zone)
     span = first_span(asked, default_minutes=settings.event_minutes)
-    first, last = (
-        span[0].astimezone(zone).date(),
-        (span[1] - _MOMENT).astimezone(zone).date(),
-    )
+    first = span[0].astimezone(zone).date()
+    last = (span[1] - _MOMENT).astimezone(zone).date()
     days = (last - first).days + 1
     return (
         {first + timedelta(days=n) for n in range(days)} if days <= MOST_DAYS else set()

@@ -43,7 +43,8 @@ more where they are less than a quarter of all: the index would have to be asked
 deep for them; measured.
 """
 # how much deeper the index is asked under one, and at most; ours
-DEEPER, MOST_ASKED = 4, 20_000
+DEEPER = 4
+MOST_ASKED = 20_000
 NEAR_MISSES = 3  # candidates behind the last hit that an explanation names
 _log = logging.getLogger(__name__)
 

@@ -170,7 +170,8 @@ def _projects(connection: Connection) -> list[tuple[str, list[Fact]]]:
 def _upcoming(
     connection: Connection, now: datetime, settings: Settings
 ) -> list[tuple[str, Fact]]:
-    items, until = [], window_edge(now, SOON)
+    items = []
+    until = window_edge(now, SOON)
     for item in planned_items(connection, now, settings):
         if spans := item.occurrences(now, until, 1, settings.event_minutes):
             items.append((spans[0][0], item.n, item.event))

@@ -97,7 +97,8 @@ def _rule_in_words(phrase: str) -> str | None:
     period = _period(found) if found else None
     if found is None or period is None:
         return None
-    days, dates = found["days"], found["dates"]
+    days = found["days"]
+    dates = found["dates"]
     misplaced = days and not period.startswith(("DAILY", "WEEKLY"))
     if misplaced or (dates and not period.startswith("MONTHLY")):
         return None
@@ -110,7 +111,9 @@ def _period(found: re.Match[str]) -> str | None:
     """`WEEKLY;INTERVAL=2` of "every 2 weeks" and of "every other Tuesday"."""
     if found["adverb"]:
         return _ADVERBS[found["adverb"]]
-    number, unit, days = found["number"], found["unit"], found["days"] or ""
+    number = found["number"]
+    unit = found["unit"]
+    days = found["days"] or ""
     if unit is None:
         are_many = days.endswith("s") or found["every"] in ("every", "each")
         if not days or not are_many or number not in (None, "other"):
@@ -156,7 +159,8 @@ def _no_recurrence(text: str) -> InvalidInputError:
     )
 
 
-_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
+_DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
 _LARGEST_OFFSET = timedelta(hours=14)
 _WHOLE: dict[Granularity, str] = {
     "year": r"\d{4}",
@@ -203,7 +207,8 @@ def written_event(
     start, end = _interval(when, today)
     if not start:
         repeated = _routine(when, repeated)
-        start, zone = repeated.start, repeated.zone or zone
+        start = repeated.start
+        zone = repeated.zone or zone
     if repeated and (
         not start or (repeated.is_timed and _granularity_of(start) == "day")
     ):
@@ -336,7 +341,8 @@ def _last_moment(start: str, until: str) -> str | datetime | None:
     """
     if _granularity_of(start) != "minute":
         return until
-    first, last = datetime.fromisoformat(start), datetime.fromisoformat(until)
+    first = datetime.fromisoformat(start)
+    last = datetime.fromisoformat(until)
     is_next = last.date() == first.date() and last.time() < first.time()
     if _granularity_of(until) != "day":
         return last + _DAY if is_next else last

@@ -114,7 +114,9 @@ def _proposed(request: str, now: datetime, zone: str | None) -> EventTime | None
 
 def _parts(text: str, today: date | None) -> _Parts:
     plain = " ".join(text.replace("\u2019", "'").split())
-    days, clocks, others = list[Moment](), list[Moment](), False
+    days = list[Moment]()
+    clocks = list[Moment]()
+    others = False
     for moment in scan(plain, today):
         if moment.kind == "clock":
             clocks.append(moment)

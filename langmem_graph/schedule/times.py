@@ -198,7 +198,8 @@ def occurrences(
 
     An event that has a time of day and no end lasts `default_minutes`.
     """
-    since, until = to_utc(begin), min(to_utc(end), _LAST)
+    since = to_utc(begin)
+    until = min(to_utc(end), _LAST)
     if since >= until:
         return []
     spans = _spans(event, since, timedelta(minutes=default_minutes))
@@ -318,7 +319,8 @@ def _timed(wall: datetime, event: EventTime, zone: tzinfo, default: timedelta) -
 
 def _whole(wall: datetime, event: EventTime, zone: tzinfo) -> Span:
     """Whole days, weeks, months or years, the last one included."""
-    unit, start = event.granularity, _wall(event.start, zone)
+    unit = event.granularity
+    start = _wall(event.start, zone)
     last = _wall(event.end, zone) if event.end else start
     length = relativedelta(_floor(last, unit), _floor(start, unit))
     first = _floor(wall, unit)

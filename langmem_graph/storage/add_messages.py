@@ -220,7 +220,8 @@ def _unknown(
     taken = _contents(
         rows_where_in(connection, _NAMED, messages_table.c.message_id, ids), session
     )
-    unknown, before = [], None
+    unknown = []
+    before = None
     asked = [
         n
         for n, message in enumerate(new)
@@ -235,7 +236,8 @@ def _unknown(
             and place < max(asked, default=0)
         ):
             again = _answered_before(connection, before, message, ids)
-            stored_id, is_known = again or stored_id, again is not None
+            stored_id = again or stored_id
+            is_known = again is not None
         before = stored_id if is_known else None
         if is_known:
             report.already_known.append(stored_id)
@@ -253,7 +255,8 @@ def _answered_before(
     Clients that keep the conversation may give ids of their own to what they are
     answered.
     """
-    m, first = messages_table.c, messages_table.alias().c
+    m = messages_table.c
+    first = messages_table.alias().c
     after = select(m.message_id, m.text, m.role).join_from(
         messages_table,
         first.message_id.table,

@@ -49,7 +49,8 @@ def add_records(
     start = perf_counter()
     several = as_list(given, is_one=isinstance(given, Mapping | Record), wanted=_WANTED)
     rows = [redacted_record(row, services.redact) for row in several]
-    report, change = RecordsReport(), Change.new(made_by)
+    report = RecordsReport()
+    change = Change.new(made_by)
     max_chars = services.settings.storage.max_record_chars
     with services.room(user_id) as room:
         room.check_embedder(services.embedder.name)
@@ -274,10 +275,8 @@ def _store(
     name = new.record.record_id
     known = _known(connection, new)
     if known is not None:
-        again, settles = (
-            [*new.sources, *new.supporting],
-            _settles(connection, new, known, change),
-        )
+        again = [*new.sources, *new.supporting]
+        settles = _settles(connection, new, known, change)
         record_writes.add_sources(connection, known, again, supporting=not settles)
         if settles:
             settled = {"confirmation": "confirmed"}

@@ -33,7 +33,9 @@ from langmem_graph.storage.tables_and_migrations import (
     records,
 )
 
-UNDO, RESTORE, HIDE = "undo", "restore", "hide"
+UNDO = "undo"
+RESTORE = "restore"
+HIDE = "hide"
 EXPIRE = "expire"
 """What had ended a record has expired: the entry's reason is when the record ended, and
 its change the one that ended it. So the record goes on being ended.
@@ -90,7 +92,8 @@ def unlink(connection: Connection, rows: Iterable[Entry]) -> None:
     """Delete the links that these changes made, where no other that counts tells the
     same.
     """
-    c, link = record_changes.c, links.c
+    c = record_changes.c
+    link = links.c
     for row in rows:
         same = (
             (c.record == row.record)
@@ -132,7 +135,10 @@ def _ends(
     connection: Connection, n: int, *, by_links: bool
 ) -> list[tuple[datetime, Change]]:
     """When something ends a record, and the change by which it does."""
-    c, r, h, link = record_changes.c, records.c, history.c, links.c
+    c = record_changes.c
+    r = records.c
+    h = history.c
+    link = links.c
     told = (
         select(record_changes, messages.c.at.label("said"), r.valid_from)
         .join(messages, messages.c.n == c.message)
@@ -201,7 +207,8 @@ def expire_changes(
     whatever is forgotten.
     """
     _bridge(connection, items)
-    rows, newer = _concerned(connection, items, gone), [*items, *kept]
+    rows = _concerned(connection, items, gone)
+    newer = [*items, *kept]
     made = select(history.c.change).where(
         history.c.record.in_(newer), history.c.op == "create"
     )

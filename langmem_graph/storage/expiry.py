@@ -82,7 +82,8 @@ def expire_all(services: Services) -> list[ExpiryReport]:
     Where it fails for one, it is done for the others, and the first error is raised
     then.
     """
-    reports, errors = list[ExpiryReport](), list[LangMemGraphError]()
+    reports = list[ExpiryReport]()
+    errors = list[LangMemGraphError]()
     for key in every_room(services):
         try:
             reports.append(expire(services, key))
@@ -157,7 +158,8 @@ def _unsaid(
     """Records that no message says since then: of those that `gone` say, all; else
     some.
     """
-    s, m = record_sources.c, messages.c
+    s = record_sources.c
+    m = messages.c
     said: ColumnElement[bool] = exists(
         select(s.message)
         .join(messages, m.n == s.message)
@@ -198,7 +200,8 @@ def _let_carry(connection: Connection, kept: Sequence[int]) -> None:
     """Let the messages that are left of records carry them, without words of the
     others.
     """
-    s, r = record_sources.c, records.c
+    s = record_sources.c
+    r = records.c
     carried = select(s.record).where(s.record.in_(kept), s.supporting.is_(False))
     alone = s.record.in_(kept) & s.record.not_in(carried)
     connection.execute(update(record_sources).where(alone).values(supporting=False))

@@ -148,7 +148,8 @@ def _take_sentences(
     connection: Connection, items: Iterable[int], values: Sequence[str]
 ) -> set[int]:
     """Take the sentences with one of these values out of messages."""
-    today, changed = datetime.now(UTC).date(), set[int]()
+    today = datetime.now(UTC).date()
+    changed = set[int]()
     texts = message_queries.messages_by_number(connection, items)
     for n, message in texts.items():
         sentences = _END_OF_SENTENCE.split(message.text)

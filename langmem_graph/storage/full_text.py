@@ -69,7 +69,8 @@ class WordTable:
 
     def drop(self, connection: sa.Connection, numbers: Iterable[int]) -> None:
         """Delete the rows of these numbers."""
-        words, rows = self._table, [{"n": n} for n in numbers]
+        words = self._table
+        rows = [{"n": n} for n in numbers]
         if rows and _is_postgres(connection):
             postgres_words.drop(connection, self.number, [row["n"] for row in rows])
         elif rows:

@@ -23,7 +23,8 @@ from langmem_graph.storage.tables_and_migrations import (
     records,
 )
 
-SEMANTIC, CAUSAL = "semantic", "causal"
+SEMANTIC = "semantic"
+CAUSAL = "causal"
 Vector = NDArray[np.float32]
 
 
@@ -122,7 +123,8 @@ def neighbours(
     Edges count in either direction; each record comes with its best weight, the highest
     first.
     """
-    given, best = set(items), dict[int, float]()
+    given = set(items)
+    best = dict[int, float]()
     for here, there in (
         (links.c.source, links.c.target),
         (links.c.target, links.c.source),
@@ -144,7 +146,8 @@ def of_same_attribute(
     """For each of these records, the newest active ones of the same subject and
     attribute.
     """
-    r, found = records.c, list[int]()
+    r = records.c
+    found = list[int]()
     for n in items:
         own = (
             select(r.attribute)
@@ -162,7 +165,8 @@ def of_attribute(
     """The newest active records of a subject's attribute; none without both names."""
     if not subject or not name:
         return []
-    r, a = records.c, attributes.c
+    r = records.c
+    a = attributes.c
     meant = (a.subject == plain(subject)) & (a.name == plain(name))
     of_it = (
         select(r.n)
@@ -186,7 +190,8 @@ def citing_messages(connection: Connection, items: Sequence[int]) -> list[int]:
 
 def made_from(connection: Connection, items: Sequence[int], most: int) -> list[int]:
     """The newest active records that cite one of these messages."""
-    s, r = record_sources.c, records.c
+    s = record_sources.c
+    r = records.c
     cited = select(s.record).where(s.message.in_(items))
     query = select(r.n).where(r.n.in_(cited), r.status == ACTIVE)
     return list(connection.scalars(query.order_by(r.n.desc()).limit(most)))

@@ -51,7 +51,9 @@ BESIDE_BYTES = 8 << 20  # from so many on a thread of its own is worth while
 # a larger room is held only where it takes the place of none in use
 SMALL_BYTES = 32 << 20
 ALL_BYTES = 256 << 20  # of all rooms of the process
-IN_USE_SECONDS, REFUSED_SECONDS, READING_SECONDS = 300.0, 60.0, 30.0
+IN_USE_SECONDS = 300.0
+REFUSED_SECONDS = 60.0
+READING_SECONDS = 30.0
 TERMS = 10_000  # of one room whose counts are remembered
 FILTERS = 16  # of one room whose messages are remembered
 _LAST = [
@@ -158,7 +160,8 @@ class HeldVectors:
 
     def places_of(self, items: Collection[int]) -> NDArray[np.int64]:
         """The places of all vectors of these messages."""
-        wanted, ordered = np.unique(np.fromiter(items, dtype=np.int64)), self.rows.items
+        wanted = np.unique(np.fromiter(items, dtype=np.int64))
+        ordered = self.rows.items
         first = np.searchsorted(ordered, wanted, sorter=self.by_item)
         count = np.searchsorted(ordered, wanted, "right", sorter=self.by_item) - first
         before = np.repeat(first - (np.cumsum(count) - count), count)
@@ -206,7 +209,8 @@ class HeldVectors:
         if where is None:
             return None
         # True and 1 are equal, but not the same
-        name, last = repr(where), self.state.message
+        name = repr(where)
+        last = self.state.message
         known = self.passing.get(name, np.zeros(1, dtype=np.bool_))
         if len(known) <= last:
             numbers = messages_matching(where, after=len(known) - 1)
@@ -312,13 +316,13 @@ def _read(
     if known is not None and known.state.vector == state.vector:
         return replace(known, state=state)
     dimension = int(state.dimension or 0)
-    after, rows, space = (
-        0,
-        list[VectorRows](),
-        np.empty((0, dimension), dtype=np.float32),
-    )
+    after = 0
+    rows = list[VectorRows]()
+    space = np.empty((0, dimension), dtype=np.float32)
     if known is not None:
-        after, rows, space = known.state.vector, [known.rows], known.space
+        after = known.state.vector
+        rows = [known.rows]
+        space = known.space
     used = sum(map(len, rows))
     count = used + (state.vector - after if known else connection.scalar(_COUNT) or 0)
     if not count or not _is_space(4 * count * dimension, state, place):
@@ -347,7 +351,8 @@ def _is_space(size: int, state: State, own: _Place) -> bool:
     A large room takes the place of none that is in use: two that do would be read again
     and again.
     """
-    now, too_large = monotonic(), size > MOST_BYTES
+    now = monotonic()
+    too_large = size > MOST_BYTES
     with _GUARD:
         others = [place for place in _RECENT.values() if place is not own]
         in_use = (one.size for one in others if one.used > now - IN_USE_SECONDS)

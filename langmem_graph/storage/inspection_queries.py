@@ -279,7 +279,8 @@ def compare(connection: Connection, first: datetime, second: datetime) -> Compar
     early, late = (naive(at) or at for at in (first, second))
     before = set(record_queries.numbers_true_at(connection, early))
     after = set(record_queries.numbers_true_at(connection, late))
-    added, ended = sorted(after - before), sorted(before - after)
+    added = sorted(after - before)
+    ended = sorted(before - after)
     whole = labelled_records(
         connection, [*added[:MOST_COMPARED], *ended[:MOST_COMPARED]]
     )

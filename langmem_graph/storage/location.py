@@ -42,7 +42,8 @@ def read_location(given: Any) -> Any:
     if named is None:
         _check_path(text, isinstance(given, str))
         return _directory(text)
-    scheme, rest = named.group(1).lower(), named.group(2)
+    scheme = named.group(1).lower()
+    rest = named.group(2)
     is_postgres = scheme.partition("+")[0] in ("postgresql", "postgres")
     if is_postgres and isinstance(given, str) and rest.startswith("//"):
         if not is_unicode(rest):

@@ -254,10 +254,8 @@ class MemoryDirectory(NotCopied):
     def _read_ledger(self, user_id: str, query: Callable[[Connection, str], T]) -> T:
         if not self.has(user_id):  # erased meanwhile
             raise NothingStoredError(f"Nothing is stored of {described(user_id)}.")
-        wait, file = (
-            self._settings.storage.busy_timeout_seconds,
-            self.folder(user_id) / "ledger.db",
-        )
+        wait = self._settings.storage.busy_timeout_seconds
+        file = self.folder(user_id) / "ledger.db"
         with closing(
             Database(file, busy_timeout=wait, read_only=self._read_only)
         ) as ledger:
@@ -360,7 +358,8 @@ class MemoryDirectory(NotCopied):
         if create:
             with explained_files(folder):
                 folder.mkdir(parents=True, exist_ok=True)
-        connect, read_only = self.server, self._read_only
+        connect = self.server
+        read_only = self._read_only
         room = FolderRoom(
             folder, user_id, self._settings, connect=connect, read_only=read_only
         )
@@ -433,7 +432,8 @@ class MemoryDirectory(NotCopied):
         is in.
         """
         with self._guard:
-            rooms, own = self._folders.values(), threading.get_ident()
+            rooms = self._folders.values()
+            own = threading.get_ident()
             return [room.user_id for room in rooms if own not in room.callers]
 
     def release(self, until: float) -> None:
@@ -454,7 +454,8 @@ class MemoryDirectory(NotCopied):
         """
         with self._changed:
             self._closed = True
-            rooms, own = self._folders.values(), {threading.get_ident()}
+            rooms = self._folders.values()
+            own = {threading.get_ident()}
             if not self._changed.wait_for(
                 lambda: (
                     not self._reserved and all(own.issuperset(r.callers) for r in rooms)

@@ -106,7 +106,8 @@ def messages_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, Mess
 
 def whole_ids(connection: Connection, ids: Iterable[str]) -> list[str]:
     """The ids, those whose end alone was shown (`shown_ids`) as they are stored."""
-    m, found = messages.c, list[str]()
+    m = messages.c
+    found = list[str]()
     for one in ids:
         end = end_of(one)
         if end is not None:

@@ -109,7 +109,8 @@ class DueWork:
         """What is due is asked first: where nothing is, nothing has to be locked for
         writing.
         """
-        waiting, fits = Waiting(), False
+        waiting = Waiting()
+        fits = False
         with self._noting_errors(), self.room.database.read_transaction() as connection:
             waiting = outbox_rows.waiting(connection)
             self.room.check_embedder(self.embedder.name, connection)
@@ -173,7 +174,8 @@ class DueWork:
         """Embed claimed items and store their vectors; returns the items that
         failed.
         """
-        database, name = self.room.database, self.embedder.name
+        database = self.room.database
+        name = self.embedder.name
         with database.read_transaction() as connection:
             texts = _TEXTS[layer](connection, items)
         pieces, failed = embed_pieces(self.embedder, texts, self.settings, self.done)

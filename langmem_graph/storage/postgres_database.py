@@ -64,7 +64,9 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 ROLE = "langmem_graph_rooms"
 CONNECT_SECONDS = 10
-_ESCAPE, _ZERO, _ITSELF = "\ue000", "\ue000\ue001", "\ue000\ue002"
+_ESCAPE = "\ue000"
+_ZERO = "\ue000\ue001"
+_ITSELF = "\ue000\ue002"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _ANY_DUE = sa.select(sa.exists().select_from(outbox))
@@ -366,7 +368,9 @@ class PostgresDatabase:
     """
 
     def __init__(self, engine: Engine, room: UUID, settings: StorageSettings) -> None:
-        self.engine, self.room, self.closed = engine, room, False
+        self.engine = engine
+        self.room = room
+        self.closed = False
         self.where: Filter | None = None
         """What all that is read has to pass; see `where_conditions.py`."""
         self.whole: Self | None = None

@@ -72,12 +72,15 @@ class PostgresRoom(Room):
         read_only: bool,
         is_due: bool,
     ) -> None:
-        self.database, self.user_id, self.read_only = database, user_id, read_only
+        self.database = database
+        self.user_id = user_id
+        self.read_only = read_only
         self.name = str(database.room)
         self.working = FairLock()
         self.callers: list[int] = []
         self.healed = read_only
-        self.index, facts = PostgresIndex(database), database.facts or {}
+        self.index = PostgresIndex(database)
+        facts = database.facts or {}
         if read_only or (index is None and facts.get("index") == self.index.identity):
             database.ledger_id = facts.get("ledger_id")
             self.is_due = is_due or TRACES_LEFT in facts
@@ -137,7 +140,9 @@ class PostgresRooms(NotCopied):
         chroma_index.check_chroma(chroma)
         self.on_due: Callable[[str], None] | None = None
         """Does the due work of a user whose process was killed."""
-        self._settings, self._chroma, self._read_only = settings, chroma, read_only
+        self._settings = settings
+        self._chroma = chroma
+        self._read_only = read_only
         self._client: ClientAPI | None = None
         self._engine = connect(database, settings.storage)
         self._pid = os.getpid()

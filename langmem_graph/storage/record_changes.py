@@ -124,8 +124,11 @@ def changes_by(
 
 
 def _told() -> Select[Any]:
-    c, older, by = record_changes.c, records.alias("older"), records.alias("by")
-    said, agreed = messages.alias("said"), messages.alias("agreed")
+    c = record_changes.c
+    older = records.alias("older")
+    by = records.alias("by")
+    said = messages.alias("said")
+    agreed = messages.alias("agreed")
     return (
         select(
             record_changes,

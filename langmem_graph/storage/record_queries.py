@@ -120,7 +120,8 @@ def _begun(now: datetime) -> ColumnElement[bool]:
 
 def _ended_by_message(connection: Connection, now: datetime) -> set[int]:
     """The records that a message ended at a date that has come, or at its own."""
-    c, m = record_changes.c, messages.c
+    c = record_changes.c
+    m = messages.c
     due = c.since.is_(None) | (c.since <= now) | (c.since <= m.at)
     ended = (
         select(c.record)
@@ -134,7 +135,8 @@ def _replaced_at_once(connection: Connection, now: datetime) -> set[int]:
     """The records that one which holds already has superseded, where no message says
     when.
     """
-    c, link = record_changes.c, links.c
+    c = record_changes.c
+    link = links.c
     told = (
         (c.record == link.target) & (c.by_record == link.source) & c.undone.is_(False)
     )
@@ -220,7 +222,9 @@ def replaced_by_message(
     """The texts of records that no longer hold, by the ids of the messages they
     cite.
     """
-    s, r, m = record_sources.c, records.c, messages.c
+    s = record_sources.c
+    r = records.c
+    m = messages.c
     query = select(m.message_id, r.n, r.text).join(record_sources, s.message == m.n)
     query = query.where(r.status != HIDDEN, *within(connection, RECORDS, r.n))
     rows = list(
@@ -421,7 +425,8 @@ def with_attributes(connection: Connection) -> list[tuple[int, str, str]]:
     """Number, subject and attribute of every record that holds now and has an
     attribute.
     """
-    r, a = records.c, attributes.c
+    r = records.c
+    a = attributes.c
     query = select(r.n, a.subject, a.name).join(attributes, a.n == r.attribute)
     shown = within(connection, RECORDS, r.n)
     rows = list(
@@ -454,7 +459,8 @@ def subjects_and_attributes(
 
 def of_the_user(connection: Connection, items: Iterable[int]) -> set[int]:
     """Those of these records that a message of the user's own words carries."""
-    s, m = record_sources.c, messages.c
+    s = record_sources.c
+    m = messages.c
     own = select(s.record).join(messages, m.n == s.message)
     own = own.where(m.origin == "user", s.supporting.is_(False))
     return {row.record for row in rows_where_in(connection, own, s.record, items)}

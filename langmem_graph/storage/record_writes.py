@@ -41,8 +41,11 @@ _ALWAYS = "9999-12-31"
 """The value of that key where the records that hold are no longer told by their status
 alone.
 """
-SUPERSEDES, REFINES = "supersedes", "refines"
-SUPERSEDED, DISCARDED, HIDDEN = "superseded", "discarded", "hidden"
+SUPERSEDES = "supersedes"
+REFINES = "refines"
+SUPERSEDED = "superseded"
+DISCARDED = "discarded"
+HIDDEN = "hidden"
 BY_HAND = "user"
 FORM = "form"
 """The key of those of a record's values that are data in a form of the
@@ -304,7 +307,8 @@ def active_with_hash(connection: Connection, content_hash: str) -> int | None:
 
 def free_id(connection: Connection, record_id: str) -> str:
     """The id, or, if a stored record has it, a variant of it that is free."""
-    number, candidate = 1, record_id
+    number = 1
+    candidate = record_id
     while connection.scalar(
         select(records.c.n).where(records.c.record_id == candidate)
     ):

@@ -99,7 +99,8 @@ def remember(
     writer: Writer = Writer(),  # it is frozen
 ) -> Record:
     """Store a sentence as a message of its own and as a record that cites it."""
-    words, about = _words(services, text, "remember"), checked_metadata(metadata)
+    words = _words(services, text, "remember")
+    about = checked_metadata(metadata)
     said = writer.said_by_user(words, about)
     if kind == "instruction" and writer.is_draft(said):
         raise InvalidInputError(
@@ -237,9 +238,11 @@ def _id_for_words(connection: Connection, message_id: str) -> str:
     Where all records of that message have ceased to hold, the words are said at another
     time.
     """
-    name, number = message_id, 1
+    name = message_id
+    number = 1
     while known := record_queries.message_numbers(connection, [name]):
-        s, r = record_sources.c, records.c
+        s = record_sources.c
+        r = records.c
         made = select(r.status).join(record_sources, s.record == r.n)
         made = made.where(s.message == known[name][0], s.supporting.is_(False))
         statuses = set(connection.scalars(made))
@@ -297,7 +300,8 @@ def _store_correction(
         record_queries.facts_of(connection, [old])[old].valid_from
     )
     record_writes.supersede(connection, old, n, begun, change)
-    said, quote = new.sources[0], writer.quote if len(new.sources) > 1 else ""
+    said = new.sources[0]
+    quote = writer.quote if len(new.sources) > 1 else ""
     write_change(
         connection, NewChange(old, "corrects", said, quote, by_record=n), change
     )

@@ -30,8 +30,10 @@ from langmem_graph.storage.tables_and_migrations import (
 from langmem_graph.storage.where_conditions import filter_of
 from langmem_graph.topics.track_and_profile_files import is_file_name
 
-_CAUSES, _PROFILE = "causes_seen", "profile_seen"
-_TOPICS, _REFUSED = "topics_seen", "topics_refused"
+_CAUSES = "causes_seen"
+_PROFILE = "profile_seen"
+_TOPICS = "topics_seen"
+_REFUSED = "topics_refused"
 _EARLIER_TOPICS = "topic_checkpoint"
 """The key of a first version of the checkpoint: the number of the last record that was
 seen.

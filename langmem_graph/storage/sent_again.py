@@ -62,10 +62,8 @@ def _unnamed_again(
     """The stored ones of those without an id, before and right after the last
     known id.
     """
-    said, places = (
-        set(map(content_of, stored)),
-        {m.id: n for n, m in enumerate(stored, 1)},
-    )
+    said = set(map(content_of, stored))
+    places = {m.id: n for n, m in enumerate(stored, 1)}
     again = [message for message in sent[:last] if content_of(message) in said]
     again += _same_start(
         sent[last + 1 :], stored[places.get(sent[last].id, len(stored)) :]
@@ -95,11 +93,14 @@ def _continued(
 def _repeated(stored: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
     """The longest beginning of `sent` whose words equal the end of what is stored."""
     # clients often leave tool calls out
-    before, spoken = _spoken(stored), _spoken(sent)
-    earlier, now_sent = list(map(content_of, before)), list(map(content_of, spoken))
+    before = _spoken(stored)
+    spoken = _spoken(sent)
+    earlier = list(map(content_of, before))
+    now_sent = list(map(content_of, spoken))
     for size in range(min(len(before), len(spoken)), 0, -1):
         if earlier[-size:] == now_sent[:size]:
-            after, end = stored.index(before[-1]) + 1, sent.index(spoken[size - 1]) + 1
+            after = stored.index(before[-1]) + 1
+            end = sent.index(spoken[size - 1]) + 1
             if _is_resent(before[-size:], sent[end:], sent[0].session_id):
                 return [*sent[:end], *_same_start(sent[end:], stored[after:])]
     return []

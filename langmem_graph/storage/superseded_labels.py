@@ -117,7 +117,8 @@ def held_before(connection: Connection, newest: Iterable[int]) -> dict[int, list
     kept = query.where(links.c.kind == SUPERSEDES, records.c.status.in_(PAST))
     kept = kept.where(*within(connection, RECORDS, records.c.n))
     held = records.c.valid_to.is_(None) | (records.c.valid_to > records.c.valid_from)
-    since, fresh = dict[int, datetime](), set(newest)
+    since = dict[int, datetime]()
+    fresh = set(newest)
     wanted = set(fresh)
     while fresh:
         rows = list(rows_where_in(connection, kept.where(held), links.c.source, fresh))
@@ -132,7 +133,8 @@ def _reached(
     n: int, below: Mapping[int, set[int]], since: Mapping[int, datetime]
 ) -> list[int]:
     """All that lies below a record, the newest first."""
-    reached, fresh = set[int](), {n}
+    reached = set[int]()
+    fresh = {n}
     while fresh:
         fresh = {m for one in fresh for m in below.get(one, ())} - reached - {n}
         reached |= fresh
@@ -149,7 +151,8 @@ def _successors(connection: Connection, items: Collection[int]) -> dict[int, set
     )
     kept = query.where(links.c.kind == SUPERSEDES, records.c.status != "discarded")
     kept = kept.where(*within(connection, RECORDS, records.c.n))
-    seen, fresh = set(items), set(items)
+    seen = set(items)
+    fresh = set(items)
     while fresh:
         for row in rows_where_in(connection, kept, links.c.target, fresh):
             above[row.target].add(row.source)
@@ -164,7 +167,8 @@ def _chain(
     rank: Mapping[int, tuple[bool, datetime, int]],
 ) -> list[int]:
     """This record and those above it, directly or through others, by their ranks."""
-    reached, fresh = set[int](), {n}
+    reached = set[int]()
+    fresh = {n}
     while fresh:
         fresh = {s for target in fresh for s in above.get(target, ())} - reached - {n}
         reached |= fresh
@@ -185,7 +189,8 @@ def _labels(connection: Connection, known: Standing) -> dict[int, list[Label]]:
     chains = _chains(connection, known.past)
     later = {number for chain in chains.values() for number in chain}
     holding = record_queries.current(connection, later)
-    numbers, r = {*known.past, *known.coming, *later}, records.c
+    numbers = {*known.past, *known.coming, *later}
+    r = records.c
     query = select(r.n, r.record_id, r.text, r.valid_from, r.valid_to)
     rows = {row.n: row for row in rows_where_in(connection, query, r.n, numbers)}
     shown = passing(connection, RECORDS, numbers)
@@ -197,7 +202,8 @@ def _labels(connection: Connection, known: Standing) -> dict[int, list[Label]]:
         connection, [one.message_id for one in changes.values()]
     )
     for n in known.past:
-        newest, change = chains[n][-1], changes.get(n)
+        newest = chains[n][-1]
+        change = changes.get(n)
         said_at = (
             aware(said[change.message_id][1])
             if change and change.message_id in said
@@ -232,7 +238,8 @@ def _of_past(
     since = aware(row.valid_to)
     if change is not None:
         known_end = said_at if change.relation == "corrects" else since or said_at
-        relation, since = change.relation, change.since or known_end
+        relation = change.relation
+        since = change.since or known_end
     words = {"quote": change.quote, "message_id": change.message_id} if change else {}
     return _label(
         row, relation, since=since, replaced_by=instead, newest_id=newest_id, **words

@@ -326,7 +326,8 @@ MESSAGES, RECORDS = "messages", "records"
 collections.
 """
 LAYERS = (MESSAGES, RECORDS)
-EMBED, INDEX = "embed", "index"
+EMBED = "embed"
+INDEX = "index"
 
 
 def _create_message_tables(connection: sa.Connection) -> None:

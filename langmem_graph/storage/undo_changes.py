@@ -111,7 +111,9 @@ def caused_by(connection: Connection, message_id: str) -> ToUndo:
     known = record_queries.message_numbers(connection, [message_id])
     if message_id not in known:
         raise InvalidInputError(f"There is no message {message_id!r}.")
-    n, c, s = known[message_id][0], record_changes.c, record_sources.c
+    n = known[message_id][0]
+    c = record_changes.c
+    s = record_sources.c
     made = [
         entry
         for record in _made_alone(connection, n)
@@ -156,7 +158,8 @@ def _together(
     created = {
         entry.record: entry.change for entry in entries.values() if entry.before is None
     }
-    c, link = record_changes.c, links.c
+    c = record_changes.c
+    link = links.c
     told = (meant | c.by_record.in_(created)) & c.undone.is_(False)
     rows = connection.execute(select(record_changes).where(told)).all()
     replaced = select(link.source, link.target).where(link.kind == SUPERSEDES)
@@ -217,7 +220,8 @@ def take_back(connection: Connection, undone: ToUndo) -> bool:
     Returns whether words were put back that it had asked to forget.
     """
     change = Change.new(BY_HAND)
-    made, c = undone.made(), record_changes.c
+    made = undone.made()
+    c = record_changes.c
     for n in sorted(undone.entries, reverse=True):
         entry = undone.entries[n]
         undoing = Change(change.by, entry.change, change.id)

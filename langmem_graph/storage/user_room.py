@@ -149,7 +149,8 @@ class OpenLedger:
         """The same for reading, where all that is read passes a filter."""
         view = copy(self)
         view.database = database = copy(self.database)
-        database.where, database.whole = where, self.database
+        database.where = where
+        database.whole = self.database
         return view
 
     def close(self) -> None:
@@ -181,7 +182,8 @@ class LedgerFolder(OpenLedger):
         read_only: bool = False,
         migrations: Steps | None = None,
     ) -> None:
-        self.folder, self.name = folder, folder.name
+        self.folder = folder
+        self.name = folder.name
         self.read_only = read_only
         self.callers: list[int] = []
         """The threads of the calls that are using it."""

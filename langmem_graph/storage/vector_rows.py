@@ -143,7 +143,9 @@ class VectorRows:
 
     def at(self, places: NDArray[np.int64] | slice) -> "VectorRows":
         """The vectors at these places."""
-        ids, items, spans = self.ids[places], self.items[places], self.spans[places]
+        ids = self.ids[places]
+        items = self.items[places]
+        spans = self.spans[places]
         return VectorRows(ids, items, spans, self.matrix[places])
 
 

@@ -97,7 +97,8 @@ def conditions_of(
     return [~sa.exists(failing.offset(_EACH))]
 
 
-_CARRIED, _CARRIER = record_sources.alias("carrying"), messages.alias("carrier")
+_CARRIED = record_sources.alias("carrying")
+_CARRIER = messages.alias("carrier")
 
 
 def _failing(where: Filter, *, each: bool) -> sa.Select[Any]:

@@ -163,7 +163,8 @@ class ChromaStore(Closing, BaseStore):
                 partial(SharedFolder.enter, directory, self._settings),
                 lambda folder: folder.leave(0.0),
             )
-            self._directory, self._folder = directory, folder
+            self._directory = directory
+            self._folder = folder
             self._writer = Writer(folder, self._embedder, self._settings)
             uninterrupted(self._writer.do_all)()
         except BaseException:
@@ -201,7 +202,8 @@ class ChromaStore(Closing, BaseStore):
         """Async twin of `batch`, in a worker thread; calls that wait together share
         one.
         """
-        call, folder = Call(list(ops)), str(self._folder.folder)
+        call = Call(list(ops))
+        folder = str(self._folder.folder)
         # embedding it may take long
         if any(getattr(op, "query", None) for op in call.ops):
             return await in_thread_of(folder, partial(self.batch, call.ops))
@@ -337,7 +339,8 @@ class ChromaStore(Closing, BaseStore):
             given = (swept, minutes * 60)
             sweeper = Thread(target=self._sweep_until, args=given, daemon=True)
             sweeper.start()
-            self._swept, self._sweeper = swept, sweeper
+            self._swept = swept
+            self._sweeper = sweeper
         return self._swept
 
     def _sweep_until(self, stopped: Future[None], seconds: float) -> None:

@@ -59,7 +59,8 @@ _named = (items.c.namespace == sa.bindparam("namespace")) & (
     items.c.key == sa.bindparam("key")
 )
 _numbered = items.c.n == sa.bindparam("number")
-_NAMED, _NUMBER = sa.select(items).where(_named), sa.select(items.c.n).where(_named)
+_NAMED = sa.select(items).where(_named)
+_NUMBER = sa.select(items.c.n).where(_named)
 _TEXTS = sa.select(texts.c.text).join(items).where(_named).order_by(texts.c.n)
 _NEW, _NEW_TEXT = (sa.insert(table).returning(table.c.n) for table in (items, texts))
 _CHANGED = sa.update(items).where(_numbered)
@@ -203,7 +204,9 @@ class Reading:
         that begins with `a.b.` sorts after `a.b.` and before `a.b/`, as the slash
         follows the dot.
         """
-        name, column, ends = as_text(prefix), items.c.namespace, items.c.expires_at
+        name = as_text(prefix)
+        column = items.c.namespace
+        ends = items.c.expires_at
         below = (column == name) | ((column > f"{name}.") & (column < f"{name}/"))
         alive = sa.true() if self._now is None else ends.is_(None) | (ends > self._now)
         return below & alive if prefix else alive

@@ -142,7 +142,8 @@ def _checked_put(op: PutOp, fields: Sequence[str]) -> Put:
         raise InvalidInputError(
             f"ttl is a number of minutes up to {_LONGEST:,}, not {op.ttl!r}."
         )
-    namespace, key = as_text(op.namespace), str(op.key)
+    namespace = as_text(op.namespace)
+    key = str(op.key)
     _check_encodable(namespace, key)
     if op.value is None:
         return Put(namespace, key, None, ())

@@ -113,7 +113,8 @@ class Writer:
                 "the vectors were made by %s, not by %s", made_by, self.embedder.name
             )
             return made
-        done, batch = Drained(), self.settings.storage.embed_batch
+        done = Drained()
+        batch = self.settings.storage.embed_batch
         for start in range(0, len(words), batch):
             some = dict(enumerate(words[start : start + batch]))
             pieces, _ = embed_pieces(self.embedder, some, self.settings, done)
@@ -122,7 +123,8 @@ class Writer:
             if not pieces:
                 break  # the embedder is down
         if len(made) < len(words):
-            left, last = len(words) - len(made), done.logged[-1]
+            left = len(words) - len(made)
+            last = done.logged[-1]
             _log.warning("%d texts are found by their words alone: %s", left, last)
         return made
 
@@ -130,7 +132,8 @@ class Writer:
         """Embed texts that are due; if none of a batch can be embedded, the rest stays
         due.
         """
-        database, batch = self.folder.database, self.settings.storage.embed_batch
+        database = self.folder.database
+        batch = self.settings.storage.embed_batch
         for start in range(0, len(numbers), batch):
             with database.read_transaction() as connection:
                 due = item_tables.read_texts(connection, numbers[start : start + batch])

@@ -234,7 +234,8 @@ def correct(
     if not call.sees(record_id):
         raise InvalidInputError(f"There is no record {record_id!r}.")
     record = call.user.correct(record_id, text, **call.written(quote))
-    right, wrong = plain_id(record.record_id), plain_id(record_id)
+    right = plain_id(record.record_id)
+    wrong = plain_id(record_id)
     if record_id in record.supersedes:
         answer = f"Corrected: {right} holds instead of {wrong}."
     else:
@@ -269,7 +270,8 @@ def _order(ids: Sequence[str]) -> str:
 def _quoted(call: Call, messages: Sequence[Message | MessageHit], order: str) -> str:
     """Quotes of the messages, which share the token budget."""
     settings = call.user.settings
-    counter, context = token_counter(settings.encoding), settings.context
+    counter = token_counter(settings.encoding)
+    context = settings.context
     share = max(context.excerpt_tokens, context.max_tokens // len(messages))
     quotes = (quote(message, counter, share) for message in messages)
     return framed(quotes, _rooms_named(messages, order))

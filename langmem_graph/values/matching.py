@@ -29,7 +29,8 @@ space.
 """
 _EMOJI_STYLE = "\ufe0f"
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-_SPACES, _SPACES_OR_SIGN = re.compile(r"\s+"), re.compile(r"\s+|\S")
+_SPACES = re.compile(r"\s+")
+_SPACES_OR_SIGN = re.compile(r"\s+|\S")
 _SHORT = frozenset("k K M MM B T".split())  # their abbreviations; `m` and `b` are units
 _CJK = frozenset("十百千万萬亿億兆京半割几幾多余餘来数만천백억조")
 """Characters that multiply it, or make it a fraction or an estimate."""
@@ -49,7 +50,8 @@ def places(wanted: str, text: str) -> Iterator[int]:
     first = text.find(wanted)
     if not wanted or first < 0:
         return
-    borders, found = _borders(wanted), 0
+    borders = _borders(wanted)
+    found = 0
     for place in range(first, len(text)):
         while found and wanted[found] != text[place]:
             found = borders[found - 1]
@@ -85,8 +87,10 @@ def is_token(text: str, start: int, end: int, *, ranges: bool = False) -> bool:
     """True when the span begins and ends where tokens do; with `ranges` 10-12 are two
     numbers.
     """
-    before, after = text[max(0, start - 2) : start], text[end : end + 2]
-    first, last = text[start : min(end, start + 2)], text[max(start, end - 2) : end]
+    before = text[max(0, start - 2) : start]
+    after = text[end : end + 2]
+    first = text[start : min(end, start + 2)]
+    last = text[max(start, end - 2) : end]
     if _is_signed(before, first):
         return False
     return not (_joins(before, first, ranges) or _joins(last, after, ranges))
@@ -139,7 +143,8 @@ def _is_mark(sign: str) -> bool:
 
 def says(text: str, value: str) -> bool:
     """True when the value occurs in the text as whole words, ignoring case."""
-    wanted, plain = _plain(value), _plain(text)
+    wanted = _plain(value)
+    plain = _plain(text)
     return any(
         is_token(plain, place, place + len(wanted)) for place in places(wanted, plain)
     )
@@ -155,14 +160,17 @@ def whole_in(words: str, text: str, *, any_case: bool = False) -> str | None:
     The white space between the words and the kind of quotation marks may differ.
     """
     plain = text.translate(_QUOTES)
-    wanted, spaced = " ".join(words.translate(_QUOTES).split()), _SPACES.sub(" ", plain)
+    wanted = " ".join(words.translate(_QUOTES).split())
+    spaced = _SPACES.sub(" ", plain)
     if any_case:
-        wanted, spaced = _one_case(wanted), _one_case(spaced)
+        wanted = _one_case(wanted)
+        spaced = _one_case(spaced)
     if wanted not in spaced:
         return None
     where = list(accumulate(map(len, _SPACES_OR_SIGN.findall(plain)), initial=0))
     for place in places(wanted, spaced):
-        start, end = where[place], where[place + len(wanted)]
+        start = where[place]
+        end = where[place + len(wanted)]
         if is_token(plain, start, end) and not is_part(text, start, end):
             return text[start:end]
     return None
@@ -205,10 +213,8 @@ def is_part(text: str, start: int, end: int) -> bool:
 def _is_grouped(text: str, start: int, end: int) -> bool:
     """True for the 12 and for the 500 of "12 500"."""
     digits = text[start:end]
-    before, after = (
-        _GROUPS_BEFORE.search(text[max(0, start - 5) : start]),
-        _GROUP.match(text, end),
-    )
+    before = _GROUPS_BEFORE.search(text[max(0, start - 5) : start])
+    after = _GROUP.match(text, end)
     opens = digits.isdigit() and len(digits) <= 3 and digits[0] != "0"
     return bool((after and opens) or (before and digits.isdigit() and len(digits) == 3))
 
@@ -261,7 +267,8 @@ def holds_value(text: str, value: str) -> bool:
 
 def _stands_between(before: str, wanted: str, after: str, text: str) -> bool:
     """Whether what is wanted stands where patterns of no width match on both sides."""
-    begins, ends = re.compile(before), re.compile(after)
+    begins = re.compile(before)
+    ends = re.compile(after)
     return any(
         begins.match(text, place) and ends.match(text, place + len(wanted))
         for place in places(wanted, text)

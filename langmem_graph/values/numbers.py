@@ -181,10 +181,8 @@ def _in_words(text: str) -> Iterator[Amount]:
             continue
         if following and unit == "dozen":
             rest = _FOLLOWING.match(text, following.end())
-            number, unit = (
-                number * _TIMES[unit],
-                rest["word"].casefold() if rest else "",
-            )
+            number = number * _TIMES[unit]
+            unit = rest["word"].casefold() if rest else ""
         if not (multiplies(unit) or unit in _IN_WORDS or _OTHER.search(near)):
             yield Amount(number, unit)
 
@@ -368,11 +366,13 @@ def in_english(words: str) -> str:
 def _calendar() -> tuple[re.Pattern[str], Mapping[str, str]]:
     from babel import Locale
 
-    english, names = Locale("en"), {"tot en met": "to", "t/m": "to"}
+    english = Locale("en")
+    names = {"tot en met": "to", "t/m": "to"}
     for language in LANGUAGES[1:]:
         own = Locale(language)
         for form in ("format", "stand-alone"):
-            months, days = own.months[form]["wide"], own.days[form]["wide"]
+            months = own.months[form]["wide"]
+            days = own.days[form]["wide"]
             names |= {
                 months[n].casefold(): english.months["format"]["wide"][n]
                 for n in months
@@ -381,8 +381,6 @@ def _calendar() -> tuple[re.Pattern[str], Mapping[str, str]]:
                 days[n].casefold(): english.days["format"]["wide"][n] for n in days
             }
     spelled = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    before, after = (
-        r"(?:(?<=\d)\.?\s(?:de\s|di\s)?|(?<!\w))",
-        r"(?:\sde(?=\s\d{4}))?(?!\w)",
-    )
+    before = r"(?:(?<=\d)\.?\s(?:de\s|di\s)?|(?<!\w))"
+    after = r"(?:\sde(?=\s\d{4}))?(?!\w)"
     return re.compile(rf"{before}({spelled}){after}", re.IGNORECASE), names
