@@ -48,6 +48,8 @@ _PERCENT = ("%", "percent", "pct")
 _MINOR = frozenset("cent pence penny minor centime centavo öre".split())
 MOST_PARTS = 40
 """Each part reads the whole text again, which takes some hundredths of a second."""
+MOST_READ = 150_000
+"""Parts times the characters that are read for each."""
 _CHUNK = re.compile(r"[^\W_]+|\+(?=\d)")
 _SPACING = re.compile(r"[\s\-\u2010\u2011\u2013/()_]*")
 _ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
@@ -217,10 +219,14 @@ def choice_derivation(value: str, quotes: Sequence[Quoted]) -> str:
 
 def states(text: str, value: Any) -> bool:
     """Whether a text states a value, or all parts of a list or object, in this or
-    another form. What has more than `MOST_PARTS` parts counts as not stated.
+    another form. What has more than `MOST_PARTS` parts counts as not stated; for many
+    parts only the first characters of a long text are read.
     """
     parts = _parts(value)
-    return bool(parts) and all(_states_part(text, part) for part in parts)
+    if not parts:
+        return False
+    read = text[: MOST_READ // len(parts)]
+    return all(_states_part(read, part) for part in parts)
 
 
 def _parts(value: Any) -> list[Any]:

@@ -42,7 +42,7 @@ from langmem_graph.schedule.time_phrases import MONTHS, WEEKDAYS
 from langmem_graph.storage import record_queries
 from langmem_graph.threads import in_thread
 from langmem_graph.values.content_words import content
-from langmem_graph.values.matching import says
+from langmem_graph.values.matching import said_of
 
 SHOWN = 10  # tools in the prompt (Mem2ActBench)
 FOR_REQUEST = 40  # facts retrieved for the request; ours
@@ -189,7 +189,7 @@ def _subjects_in(connection: Connection, request: str) -> list[str]:
     """The subjects of records that the request names, without the user."""
     named = record_queries.with_attributes(connection)
     subjects = {subject for _, subject, _ in named}
-    return sorted(one for one in subjects if one != "user" and says(request, one))
+    return sorted(said_of(request, subjects - {"user"}))
 
 
 def _by_attribute(

@@ -12,6 +12,8 @@ import json_repair
 
 DEEPEST = 64
 """Brackets within each other; a text of more is a repetition loop and costs seconds."""
+MOST_QUOTES = 2_000
+"""Quotation marks of a text: a repair takes quadratic time in them."""
 _STEP = {"{": 1, "[": 1, "}": -1, "]": -1}
 _END_OF_THOUGHT = "</think>"
 
@@ -28,7 +30,7 @@ def repaired_object(text: str) -> Repaired | None:
     """The last JSON object of a text in which no valid one stands; None without any."""
     text = text.rpartition(_END_OF_THOUGHT)[2]
     place = text.find("{")
-    if place < 0 or _depth(text) > DEEPEST:
+    if place < 0 or _depth(text) > DEEPEST or text.count('"') > MOST_QUOTES:
         return None
     try:
         value = json_repair.loads(text[place:], skip_json_loads=True)

@@ -10,7 +10,7 @@ a number.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import accumulate
 
@@ -143,8 +143,16 @@ def _is_mark(sign: str) -> bool:
 
 def says(text: str, value: str) -> bool:
     """True when the value occurs in the text as whole words, ignoring case."""
-    wanted = _plain(value)
+    return bool(said_of(text, [value]))
+
+
+def said_of(text: str, values: Iterable[str]) -> list[str]:
+    """Those of the values that occur so; the text is read once for all."""
     plain = _plain(text)
+    return [value for value in values if _stands_in(plain, _plain(value))]
+
+
+def _stands_in(plain: str, wanted: str) -> bool:
     return any(
         is_token(plain, place, place + len(wanted)) for place in places(wanted, plain)
     )

@@ -1,6 +1,7 @@
 """Answers with slips in their JSON cost nothing but what was not finished."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,11 @@ def test_a_batch_with_a_slip_is_read_in_one_call(tmp_path: Path) -> None:
 
 def _said(text: str) -> AIMessage:
     return AIMessage(text)
+
+
+@pytest.mark.parametrize("part", ['"a":', '"a" b "c" ', "'a':\""])
+def test_many_quotation_marks_take_no_long(part: str) -> None:
+    begun = time.process_time()
+    assert repaired_object('{"memories": ["' + part * 5_000) is None
+    assert time.process_time() - begun < 2
+    assert repaired_object('{"memories": ["' + part * 50 + '"]') is not None
