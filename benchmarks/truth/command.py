@@ -7,6 +7,7 @@ import gzip
 import importlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
@@ -36,6 +37,7 @@ from benchmarks.truth.playing import (
     no_session_ends_by_itself,
     play,
 )
+from benchmarks.truth.scores import FIRST, SECOND
 from benchmarks.truth.watching import RecordedModel, read_recording, write_recording
 from benchmarks.vectors import cached
 from langmem_graph.embeddings.embedder import Embedder, embeddings_by_name
@@ -59,7 +61,13 @@ def main(words: Sequence[str]) -> None:
     Raises:
         LangMemGraphError: an unusable option, or a case that could not be carried out.
     """
-    options = _parser().parse_args(words)
+    parser = _parser()
+    options = parser.parse_args(words)
+    if not options.cases:
+        console.print(second_calls(options.out))
+        return
+    if options.model is None:
+        parser.error("a run needs --model")
     models, named = models_of(options.model, options.base_url)
     cases = read_cases(options.cases)
     cases = [
@@ -93,6 +101,14 @@ def main(words: Sequence[str]) -> None:
         file = record(options.out, options.record, about["model"])
         console.print(f"What was asked and answered is in {file}")
     console.print(f"{len(list(outcomes(options.out)))} cases are in {options.out}")
+    console.print(second_calls(options.out))
+
+
+def second_calls(out: Path) -> str:
+    """How many of a run's batches took a second call."""
+    played = outcomes(out)
+    purposes = Counter(call["purpose"] for found in played for call in found["calls"])
+    return f"{purposes[SECOND]} of {purposes[FIRST]} batches took a second call"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -100,14 +116,20 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks truth",
         description="Does memory stay true over time?",
     )
-    made.add_argument("cases", type=Path, nargs="+", help="files of cases, JSON lines")
+    made.add_argument(
+        "cases",
+        type=Path,
+        nargs="*",
+        help="files of cases, JSON lines; without any, the calls of the run in OUT are "
+        "counted",
+    )
     made.add_argument("--out", type=Path, required=True, help="folder for the outcomes")
     made.add_argument("--mode", choices=MODES, default="live")
     made.add_argument(
         "--model",
-        required=True,
-        help="queue:DIR (see benchmarks.queue_model), recorded:FILE, a model's name, "
-        "or recorded:FILE,queue:DIR, where the queue is asked what is not recorded",
+        help="of a run; queue:DIR (see benchmarks.queue_model), recorded:FILE, a "
+        "model's name, or recorded:FILE,queue:DIR, where the queue is asked what is "
+        "not recorded",
     )
     made.add_argument("--base-url", help="the model's OpenAI-compatible server")
     made.add_argument("--embeddings", help="embedder: a name, or package.module:Class")

@@ -327,6 +327,16 @@ def test_both_commands_are_named_beside_the_data_sets(monkeypatch, capsys):
         assert f"python -m benchmarks {name}" in capsys.readouterr().out
 
 
+def test_without_cases_the_calls_of_a_run_are_counted(tmp_path, capsys):
+    calls = [{"purpose": "Extraction"}] * 3 + [{"purpose": "Reconciliation"}]
+    file_of(tmp_path, "k1").write_text(json.dumps({"calls": calls}))
+    command.main(["--out", str(tmp_path)])
+    assert "1 of 3 batches took a second call" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command.main(["cases.jsonl", "--out", str(tmp_path)])
+    assert "a run needs --model" in capsys.readouterr().err
+
+
 def test_a_file_without_cases_and_two_cases_of_one_name_are_refused(tmp_path):
     file = tmp_path / "cases.jsonl"
     file.write_text('{"id": "k1"}\n')

@@ -196,7 +196,7 @@ async def test_a_turn_goes_on_when_the_server_is_frozen(
 ) -> None:
     """Its connections stay open and answer nothing: they are given up, and others are made."""
     # enough on a busy machine
-    monkeypatch.setattr(postgres_connection, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(postgres_connection.Connection, "answer_seconds", 2.0)
     try:
         frozen = surface(memory, server.freeze_connections)
         assert "aisle" in await asynchronous_turn(frozen, "Which seat do I take?")
