@@ -282,13 +282,14 @@ class PostgresRooms(NotCopied):
                 until - time.monotonic(),
             ):
                 _log.warning("closing the memory while calls are still running")
-            for room in self._rooms.values():
-                room.index.close()
-                room.database.close(until)
+            rooms = list(self._rooms.values())
             self._rooms.clear()
+        # before the rooms, for which the time may run out: it may have a connection
         if self._watcher.is_alive() and self._watcher is not threading.current_thread():
-            # it may have a connection
             self._watcher.join(max(0.0, until - time.monotonic()))
+        for room in rooms:
+            room.index.close()
+            room.database.close(until)
         self._engine.dispose()
 
     def _database(self, user_id: str) -> PostgresDatabase:
