@@ -5,6 +5,7 @@ Run from the repository root: `python -m benchmarks.speed --sizes 1k,10k,100k`, 
 `--peers mem0-chroma` beside mem0 on Chroma in the same run.
 
 Search runs on stored query vectors, in effect: the query's own embedding is taken off.
+"Chroma alone" is a query of a collection with the same messages, without this library.
 The second part adds messages with the default embedder and compares with what that
 embedder alone does.
 """
@@ -122,7 +123,8 @@ def measure_search(
         TemporaryDirectory() as folder,
         Memory(database or Path(folder) / "memory", embeddings=embeddings) as memory,
     ):
-        user, collection = memory.user("speed"), _collection(Path(folder) / "alone")
+        user = memory.user("speed")
+        collection = _collection(Path(folder) / "alone")
         user.erase()
         for size in sizes:
             added = list(islice(talks, (size - before) // SESSION))

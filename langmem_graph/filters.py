@@ -73,12 +73,6 @@ def parsed(where: object) -> Filter | None:
     return filtered
 
 
-def both(one: Filter | None, other: Filter | None) -> Filter | None:
-    """What passes both filters."""
-    given = tuple(part for part in (one, other) if part is not None)
-    return Group(True, given) if len(given) == 2 else next(iter(given), None)
-
-
 def narrowed(fixed: Where | None, given: Where | None) -> Where | None:
     """A fixed filter together with that of a caller, who can only narrow it."""
     both_given = fixed is not None and given is not None

@@ -218,13 +218,18 @@ class Memory(Closing):
         Then all shared rooms (`is_shared`). Without a model no message is ever read:
         `to_read` then counts every message, and only `to_embed` is work that is due.
         """
+        return self._summaries()
+
+    ausers = twin(users)
+
+    @uninterrupted
+    def _summaries(self) -> list[UserSummary]:
+        """The same without a span: OpenTelemetry's gauges ask for it every minute."""
         read = self._services.directory.read_each
         return [
             *read(inspection_queries.summary),
             *read(inspection_queries.summary, shared=True),
         ]
-
-    ausers = twin(users)
 
     @operation("read")
     def usage(self, since: object = None) -> Usage:

@@ -1,6 +1,7 @@
 """`operation`: what every public method of a memory has in common."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial, wraps
 from inspect import iscoroutinefunction
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
@@ -8,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 from langmem_graph.errors import ReadOnlyError
 from langmem_graph.rooms import Action
 from langmem_graph.threads import in_thread, in_thread_of, uninterrupted
-from langmem_graph.tracing import span
+from langmem_graph.tracing import Span, span
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,25 +52,31 @@ def operation(
         name = method.__name__
         work = method if model else uninterrupted(method)
 
-        @wraps(method)
-        def inside(memory: M, /, *args: P.args, **options: P.kwargs) -> T:
-            with span(name, getattr(memory, "id", "")) as noting:
+        is_async = iscoroutinefunction(method)
+        step = name.removeprefix("a") if is_async else name
+
+        @contextmanager
+        def begun(memory: M) -> Iterator[Span]:
+            with span(step, getattr(memory, "id", "")) as noting:
                 if action == "write":
                     refuse_read_only(memory, name)
+                yield noting
+
+        @wraps(method)
+        def inside(memory: M, /, *args: P.args, **options: P.kwargs) -> T:
+            with begun(memory) as noting:
                 outcome = work(memory, *args, **options)
                 noting.note_sizes(outcome)
                 return outcome
 
         @wraps(method)
         async def inside_async(memory: M, /, *args: P.args, **options: P.kwargs) -> Any:
-            with span(name.removeprefix("a"), getattr(memory, "id", "")) as noting:
-                if action == "write":
-                    refuse_read_only(memory, name)
+            with begun(memory) as noting:
                 outcome = await cast("Any", method(memory, *args, **options))
                 noting.note_sizes(outcome)
                 return outcome
 
-        made: Any = inside_async if iscoroutinefunction(method) else inside
+        made: Any = inside_async if is_async else inside
         setattr(made, _ACTION, action)
         setattr(made, _IN_ROOMS, in_rooms)
         return cast("Callable[Concatenate[M, P], T]", made)

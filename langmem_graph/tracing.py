@@ -5,11 +5,11 @@ Without opentelemetry-api, or without a provider of the application, nothing is
 recorded.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from pydantic import BaseModel
@@ -21,15 +21,6 @@ from langmem_graph.reports import UserSummary
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class _OfUser(Protocol):
-    id: str
-
-
-U = TypeVar("U", bound=_OfUser)
 NAME = "langmem_graph"
 """The name of the tracer and the loggers, and the tag of every run of this library in
 LangSmith.
@@ -97,21 +88,6 @@ def span(
             raise
 
 
-def traced(method: Callable[Concatenate[U, P], T]) -> Callable[Concatenate[U, P], T]:
-    """Wrap a user's method in a span of its name that records the sizes of what it
-    returns.
-    """
-
-    @wraps(method)
-    def inside(self: U, /, *args: P.args, **options: P.kwargs) -> T:
-        with span(method.__name__, self.id) as noting:
-            outcome = method(self, *args, **options)
-            noting.note_sizes(outcome)
-            return outcome
-
-    return inside
-
-
 @lru_cache(1)
 def _tracer() -> Any:
     try:
@@ -122,7 +98,7 @@ def _tracer() -> Any:
 
 
 class _WithUsers(Protocol):
-    def users(self) -> list[UserSummary]: ...
+    def _summaries(self) -> list[UserSummary]: ...
 
 
 _OBSERVED: WeakSet[_WithUsers] = WeakSet()
@@ -167,7 +143,7 @@ def _gauges() -> tuple[Any, Any]:
 def _summaries() -> Iterator[UserSummary]:
     for memory in list(_OBSERVED):
         try:
-            yield from memory.users()
+            yield from memory._summaries()
         except LangMemGraphError:  # it is closed, or its storage cannot be read now
             continue
 

@@ -1,10 +1,9 @@
 """`View`: whose memory a reading sees, and through which filter."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
-from langmem_graph.filters import Filter, both
+from langmem_graph.filters import Filter
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,6 @@ class View:
     def now(self) -> "View":
         """The view with the rooms that may be read at this moment."""
         return self if self.ask is None else self.ask()
-
-    def within(self, where: Filter | None) -> Self:
-        """The same through this filter too."""
-        return self if where is None else replace(self, where=both(self.where, where))
 
 
 def own_view(user: str) -> View:

@@ -38,12 +38,13 @@ class LlamaServer:
 
     Args:
         url: the server's address, such as `http://127.0.0.1:8080`, with or without a
-            final `/v1`.
-        api_key: the server's `--api-key`; default none.
+            final `/v1`; it may have a user and password for a proxy.
+        api_key: the server's `--api-key`, which is sent instead of a user and password;
+            default none.
         timeout: seconds to wait for an answer; default 60.
 
     Raises:
-        InvalidInputError: the URL has a query.
+        InvalidInputError: it is no URL of http or https, or one with a query.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class LlamaServer:
     ) -> None:
         self._shown = shown_url(url.rstrip("/").removesuffix("/v1"))
         address, headers = login_apart(url)
-        self._url = address.rstrip("/").removesuffix("/v1")
+        self.url = address.rstrip("/").removesuffix("/v1")
         if api_key:
             headers = {"Authorization": f"Bearer {api_key}"}
         self._client = httpx.Client(headers=headers, timeout=timeout)
@@ -123,16 +124,16 @@ class LlamaServer:
                 f"The connection to {self._shown} was closed; make another."
             )
         try:
-            answer = self._client.post(f"{self._url}{path}", json=body)
+            answer = self._client.post(f"{self.url}{path}", json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             kind = type(error).__name__
             # what is wrong with a URL may quote a part of a password
-            why = f"{kind}: {error}" if self._shown == self._url else kind
+            why = f"{kind}: {error}" if self._shown == self.url else kind
             text = (
                 f"No llama-server answers at {self._shown} ({why}). Start one with "
                 "`llama-server -m model.gguf`, or choose the causal scorer 'verifier'."
             )
-            if self._shown != self._url:
+            if self._shown != self.url:
                 raise CausalModelError(text) from None
             raise CausalModelError(text) from error
         if answer.is_error:

@@ -54,7 +54,8 @@ _SAYS_BOOLEAN = {
 MOST_READ = 1_000_000
 """Quotes times the characters of the longest source."""
 MOST_CITED, MOST_VALUES = 8, 500  # quotes of one value, and values of one call
-MOST_QUOTED = 2_000_000  # characters of the texts that are quoted for all values
+MOST_QUOTED = 200_000  # characters of the quotes of all values
+MOST_AROUND = 2_000_000  # characters of the texts in which these quotes stand
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
 _LONGEST_NAME = 200  # of a choice that is found in another spelling
 _GAP = r"[\s_'’-]{0,2}"
@@ -136,11 +137,14 @@ class ValueCheck:
     zone: str | None
 
     def takes_long(self, proposed: Sequence[Leaf]) -> bool:
-        """Whether so many values, or so long texts of them, are not checked."""
+        """Whether values are too many, or their quotes or texts too long, to check."""
         if len(proposed) > MOST_VALUES:
             return True
         cited = (self._cited(leaf.slot.path) for leaf in proposed)
-        return sum(len(one.text) for own in cited for one in own) > MOST_QUOTED
+        quotes = [one for own in cited for one in own]
+        if sum(len(one.words) for one in quotes) > MOST_QUOTED:
+            return True
+        return sum(len(one.text) for one in quotes) > MOST_AROUND
 
     def filled(self, leaf: Leaf) -> FilledValue:
         """The value as it may be sent or offered, or why it is not."""

@@ -133,8 +133,8 @@ def _function_of(tool: Any) -> Mapping[str, Any]:
         _resolved(_schema_of(schema), schema.__name__)
     elif is_typeddict(schema) and _size(schema, {}) > MOST_PARTS:
         raise InvalidInputError(
-            f"{schema.__name__} has more than {MOST_PARTS:,} fields, those of its "
-            "fields included."
+            f"With its nested classes {schema.__name__} has more than {MOST_PARTS:,} "
+            "fields."
         )
     function: Mapping[str, Any] = convert_to_openai_tool(tool)["function"]
     return function

@@ -263,16 +263,14 @@ class _Found:
 
     def hits(self, ranking: Ranking, best: Sequence[int]) -> list[MessageHit]:
         """The candidates at these places, in their order; each is read in its room."""
-        first_of = dict[str, int]()
-        first = 0
+        places_of = dict[str, range]()
+        begin = 0
         for (one, _), part in self.parts:
-            first_of[one.key] = first
-            first += len(part.facts)
-        sizes = {one.key: len(part.facts) for (one, _), part in self.parts}
+            places_of[one.key] = range(begin, begin + len(part.facts))
+            begin += len(part.facts)
 
         def read(one: RoomSearch, connection: Connection) -> dict[int, MessageHit]:
-            begin = first_of[one.key]
-            places = [p for p in best if begin <= p < begin + sizes[one.key]]
+            places = [place for place in best if place in places_of[one.key]]
             return hits_of(connection, self.all, ranking, places)
 
         with self.search.notes.stage("texts"):

@@ -324,7 +324,7 @@ class UserSearch:
     """A search of one or several rooms, whose candidates are ranked together."""
 
     rooms: tuple[RoomSearch, ...]
-    """At least one; the user's own first, where something is stored there."""
+    """The user's own first; none where nothing is stored in any."""
 
     @classmethod
     def of(

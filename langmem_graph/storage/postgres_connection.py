@@ -49,8 +49,8 @@ class Connection(psycopg.Connection[Any]):
             return answer
 
 
-def wait_for_ever(connection: Any, _: object = None) -> None:
-    """Let each statement of a connection take as long as it does."""
+def remove_time_limit(connection: Any, _: object = None) -> None:
+    """Wait for each answer of a connection without a limit."""
     connection.answer_seconds = math.inf
 
 

@@ -179,10 +179,12 @@ class RoomDialect(PGDialect_psycopg):
         if self.own_pool is None:
             dbapi_connection.close()
             return
-        if not dbapi_connection.closed:
-            dbapi_connection.rollback()
-        dbapi_connection.row_factory = self.lent.pop(dbapi_connection)
-        self.own_pool.putconn(dbapi_connection)
+        try:
+            if not dbapi_connection.closed:
+                dbapi_connection.rollback()
+        finally:  # also a connection whose server is gone
+            dbapi_connection.row_factory = self.lent.pop(dbapi_connection)
+            self.own_pool.putconn(dbapi_connection)
 
     def borrow(self, seconds: float) -> Any:
         """A connection of the application's pool, whose rows are tuples meanwhile."""

@@ -16,7 +16,7 @@ from langmem_graph.errors import SchemaTooNewError, StorageError
 from langmem_graph.settings import Settings
 from langmem_graph.storage import postgres_vacuum
 from langmem_graph.storage import tables_and_migrations as ledger
-from langmem_graph.storage.postgres_connection import wait_for_ever
+from langmem_graph.storage.postgres_connection import remove_time_limit
 from langmem_graph.storage.postgres_database import (
     ROLE,
     PostgresDatabase,
@@ -162,7 +162,7 @@ def prepare(url: str, users: Iterable[str] = (), *, rewrite: bool = False) -> in
     settings = Settings().storage
     engine = connect(url, settings)
     # an index, or a table that is rewritten, may take hours
-    sa.event.listen(engine, "connect", wait_for_ever)
+    sa.event.listen(engine, "connect", remove_time_limit)
     try:
         version = migrate(engine)
         for user_id in users:

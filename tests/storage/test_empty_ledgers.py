@@ -130,14 +130,17 @@ def test_what_is_lost_is_named_with_the_way_out(
     assert (ledger.is_file() and ledger.read_bytes()) == before
 
 
+def command_after(loss: str, path: Path, *words: str) -> Any:
+    """What a command for a user says whose ledger was lost."""
+    with opened(path, settings=INDEXED) as memory:
+        memory.user("a").add(said("text"), session_id="s")
+    LOSSES[loss](path)
+    return CliRunner().invoke(app, [*words, "-u", "a", "-m", str(path)])
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_what_is_lost_is_erased(loss: str, tmp_path: Path) -> None:
-    with opened(tmp_path / "m", settings=INDEXED) as memory:
-        memory.user("a").add(said("text"), session_id="s")
-    LOSSES[loss](tmp_path / "m")
-    result = CliRunner().invoke(
-        app, ["erase", "--yes", "-u", "a", "-m", str(tmp_path / "m")]
-    )
+    result = command_after(loss, tmp_path / "m", "erase", "--yes")
     assert result.exit_code == 0, result.output
     with opened(tmp_path / "m", settings=INDEXED) as memory:
         memory.user("a").add(said("another"), session_id="s")
@@ -287,11 +290,6 @@ def test_a_new_ledger_that_was_not_finished_is_a_new_one(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_doctor_names_what_is_lost(loss: str, tmp_path: Path) -> None:
-    with opened(tmp_path / "m", settings=INDEXED) as memory:
-        memory.user("a").add(said("text"), session_id="s")
-    LOSSES[loss](tmp_path / "m")
-    result = CliRunner().invoke(
-        app, ["doctor", "-u", "a", "-m", str(tmp_path / "m"), "--embeddings", "hash"]
-    )
+    result = command_after(loss, tmp_path / "m", "doctor", "--embeddings", "hash")
     assert result.exit_code == 1
     assert "ledger.db" in f"{result.exception}"
