@@ -9,7 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langmem_graph.grounding.evidence_sources import Evidence, current_sources
-from langmem_graph.grounding.schema_check import errors, patterns_not_run, problem
+from langmem_graph.grounding.schema_check import (
+    bounded_searches,
+    errors,
+    patterns_not_run,
+    problem,
+)
 from langmem_graph.grounding.state import (
     SENT,
     Dependencies,
@@ -47,10 +52,11 @@ async def decide(
     filled = await _without_forgotten(deps, run, state["filled"], state["evidence"])
     warnings = list(dict.fromkeys([*state["warnings"], *run.warnings]))
     assembly = _Assembly({**state, "warnings": warnings}, filled)
-    for slot in slots_of(tool):
-        assembly.complete(slot)
-    assembly.remove_unusable(tool.schema, (), assembly.arguments)
-    assembly.report_errors(tool.schema)
+    with bounded_searches():
+        for slot in slots_of(tool):
+            assembly.complete(slot)
+        assembly.remove_unusable(tool.schema, (), assembly.arguments)
+        assembly.report_errors(tool.schema)
     call = GroundedCall(
         name=tool.name,
         arguments=assembly.arguments,

@@ -7,6 +7,9 @@ a format whose check fails. A value does not fit where any other check fails.
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from datetime import datetime, time
 from fractions import Fraction
 from functools import lru_cache
@@ -29,8 +32,10 @@ MOST_CHECKS = 150_000
 """Parts of a value times parts of its schema, which bounds the time of a check."""
 MOST_MEMORY = 8 * 1024 * 1024
 """Bytes of a pattern, which bounds the time of compiling it."""
-MOST_STEPS = 20_000_000
-"""Instructions of a pattern times characters, which bounds the time of a search."""
+MOST_STEPS = 300_000_000
+"""Instructions of patterns times characters, which bounds the time of all searches of a
+tool call; about a second in each of its two steps.
+"""
 
 
 def problem(value: Any, schema: Any) -> str | None:
@@ -146,18 +151,54 @@ def _compiled(pattern: str) -> Any:
         return None
 
 
-@lru_cache(maxsize=256)
+@dataclass
+class _Searches:
+    """The searches for patterns of one tool call."""
+
+    steps_left: int = MOST_STEPS
+    found: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    def occurs(self, pattern: str, text: str) -> bool | None:
+        """Whether the pattern occurs in a text; None where RE2 cannot run it.
+
+        Raises:
+            _TooLongError: no steps are left for it.
+        """
+        compiled = _compiled(pattern)
+        if compiled is None:
+            return None
+        if (pattern, text) not in self.found:
+            steps = compiled.programsize * len(text)
+            if steps > self.steps_left:
+                raise _TooLongError
+            self.steps_left -= steps
+            self.found[pattern, text] = compiled.search(text) is not None
+        return self.found[pattern, text]
+
+
+class _TooLongError(Exception):
+    """The search for a pattern would take long."""
+
+
+_SEARCHES = ContextVar[_Searches | None]("searches", default=None)
+
+
+@contextmanager
+def bounded_searches() -> Iterator[None]:
+    """Bound the time that all checks within take to search for patterns.
+
+    Without it, each search has a bound of its own.
+    """
+    token = _SEARCHES.set(_Searches())
+    try:
+        yield
+    finally:
+        _SEARCHES.reset(token)
+
+
 def _occurs(pattern: str, text: str) -> bool | None:
-    """Whether the pattern occurs in a text; None where RE2 cannot run it."""
-    compiled = _compiled(pattern)
-    return None if compiled is None else compiled.search(text) is not None
-
-
-def _takes_long(pattern: str, text: str) -> bool:
-    """Whether the text is too long for a pattern with many repetitions."""
-    compiled = _compiled(pattern)
-    steps = 0 if compiled is None else compiled.programsize * len(text)
-    return bool(steps > MOST_STEPS)
+    searches = _SEARCHES.get() or _Searches()
+    return searches.occurs(pattern, text)
 
 
 def _is_unique(
@@ -176,15 +217,19 @@ def _has_pattern(
     """`pattern`."""
     if not isinstance(value, str):
         return
-    if _takes_long(pattern, value):
+    try:
+        if _occurs(pattern, value) is False:
+            yield ValidationError(f"{value!r} does not match {pattern!r}")
+    except _TooLongError:
         yield ValidationError("it is too long to be checked by its pattern")
-    elif _occurs(pattern, value) is False:
-        yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
 def may_be_named(name: str, pattern: str) -> bool:
     """Whether a pattern allows a property's name, or cannot be run."""
-    return _takes_long(pattern, name) or _occurs(pattern, name) is not False
+    try:
+        return _occurs(pattern, name) is not False
+    except _TooLongError:
+        return True
 
 
 def _named_by_pattern(
@@ -195,8 +240,9 @@ def _named_by_pattern(
         return
     for pattern, part in patterns.items():
         for name, inside in value.items():
-            if not _takes_long(pattern, name) and _occurs(pattern, name):
-                yield from checker.descend(inside, part, path=name)
+            with suppress(_TooLongError):
+                if _occurs(pattern, name):
+                    yield from checker.descend(inside, part, path=name)
 
 
 def _additional(

@@ -21,7 +21,7 @@ from langmem_graph.grounding.derivations import (
     text_derivation,
 )
 from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence
-from langmem_graph.grounding.schema_check import is_too_large, problem
+from langmem_graph.grounding.schema_check import bounded_searches, is_too_large, problem
 from langmem_graph.grounding.state import (
     Dependencies,
     FilledValue,
@@ -85,13 +85,11 @@ async def verify(
     )
     schema = state["tool"].schema
     arguments = read_arguments(proposal.arguments) or {}
-    is_large = is_too_large(arguments, schema)
-    proposed = [] if is_large else list(leaves(arguments, schema))
-    if is_large or check.takes_long(proposed):
-        run.warnings.append("the model's arguments are too large to be checked")
-        proposed = []
     # in a thread: tables of countries and towns are read from disk at their first use
-    filled = await in_thread(lambda: [check.filled(leaf) for leaf in proposed])
+    filled = await in_thread(_filled, check, arguments, schema)
+    if filled is None:
+        run.warnings.append("the model's arguments are too large to be checked")
+        filled = []
     named = {one.path for one in filled}
     rivals = [
         check.conflict(path)
@@ -99,6 +97,19 @@ async def verify(
         if path not in named
     ]
     return {"filled": [*filled, *(one for one in rivals if one)]}
+
+
+def _filled(
+    check: "ValueCheck", arguments: dict[str, Any], schema: Mapping[str, Any]
+) -> list[FilledValue] | None:
+    """The values, each as it may be sent or why it is not; None for too many."""
+    if is_too_large(arguments, schema):
+        return None
+    with bounded_searches():
+        proposed = list(leaves(arguments, schema))
+        if check.takes_long(proposed):
+            return None
+        return [check.filled(leaf) for leaf in proposed]
 
 
 def _citations(

@@ -5,9 +5,8 @@ The schemas of answers derive from `Answer`. Lists are read item by item, null i
 field's default, and what is too long is cut. `Answer.dropped` lists what was left out
 or cut. The JSON schema that the model is sent stays the same.
 
-`read_reply` tells what came of one model call. LangChain parses an answer where it can.
-Where it cannot, the text that the model wrote may still hold the JSON object that was
-asked for.
+`read_reply` tells what came of one model call: the JSON object that was asked for is
+looked for in the arguments of the message's tool calls and in its text.
 """
 
 import json
@@ -306,17 +305,35 @@ def normal_alias(given: Any) -> Any:
     return found[0].lower() if len(found) == 1 else given
 
 
-def read_text(schema: type[T], text: str) -> T | None:
-    """An answer out of a text with a JSON object in it; None if there is none that
-    fits.
+def _read_object(schema: type[T], parsed: Any, text: str) -> T | None:
+    if isinstance(parsed, schema):
+        return parsed
+    if isinstance(parsed, dict):
+        with suppress(ValidationError):
+            return schema.model_validate(parsed)
+    return read_text(schema, text)
 
-    Prose or a code fence may stand around it. Of several objects the last one counts,
-    since drafts come first.
+
+def read_text(schema: type[T], text: str) -> T | None:
+    """An answer out of a text with a JSON object in it; None if there is none.
+
+    Prose or a code fence may stand around it. Of several objects the last one that fits
+    counts, since drafts come first.
+
+    Raises:
+        ValidationError: no object fits; what is wrong in the last one.
     """
+    problem: ValidationError | None = None
     for found in reversed(list(_objects(text))):
-        if any(name in schema.model_fields for name in found):
-            with suppress(ValidationError):
-                return schema.model_validate(found)
+        try:
+            answer = schema.model_validate(found)
+        except ValidationError as error:
+            problem = problem or error
+        else:
+            if any(name in schema.model_fields for name in found):
+                return answer
+    if problem is not None:
+        raise problem
     return None
 
 
@@ -373,32 +390,26 @@ class Reply(Generic[T]):
 
 
 def read_reply(schema: type[T], answer: dict[str, Any]) -> Reply[T]:
-    """Read an answer from what LangChain parsed, or else from the text that the model
-    wrote.
+    """Read an answer from the message that the model wrote (`raw`), and from what was
+    read of it (`parsed`): the arguments of its tool call, or an answer.
     """
     text = text_of(answer.get("raw"))
     if len(text) > LONGEST_ANSWER:
         return Reply(problem=f"the answer has {len(text):,} characters; answer briefly")
     parsed = answer.get("parsed")
-    error = answer.get("parsing_error")
     if isinstance(parsed, dict):
         text = text or json.dumps(parsed, default=str)
-        try:
-            parsed = schema.model_validate(parsed)
-        except ValidationError as problem:
-            error = problem
+    why = "no such JSON object"
     repaired = False
-    if not isinstance(parsed, schema):
-        parsed = read_text(schema, text)
+    try:
+        parsed = _read_object(schema, parsed, text)
+    except ValidationError as error:
+        parsed = None
+        why = explain(error)
     if parsed is None:
         parsed = _read_repaired(schema, text)
         repaired = parsed is not None
     if parsed is None:
-        why = (
-            explain(error)
-            if isinstance(error, ValidationError)
-            else "no such JSON object"
-        )
         detail = text[:LONGEST_DETAIL] or "no answer"
         return Reply(problem=f"not in the schema: {why}", detail=detail, text=text)
     dropped = parsed.dropped if isinstance(parsed, Answer) else []

@@ -21,14 +21,8 @@ from time import perf_counter
 from typing import Any, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
-from langchain_core.runnables import (
-    Runnable,
-    RunnableConfig,
-    RunnableLambda,
-    RunnableParallel,
-    RunnableSequence,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable, RunnableParallel, RunnableSequence
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, ValidationError
 
@@ -257,7 +251,7 @@ class ModelRunner:
             asks: Any = self._model.with_structured_output(
                 schema, include_raw=True, **self._method
             )
-            invoke = _in_one_thread(asks).invoke
+            invoke = _messages_of(asks).invoke
             call = in_thread(invoke, list(asked), labelled(schema.__name__))
             answer: Any = await asyncio.wait_for(call, self._limits.seconds)
         except TimeoutError:
@@ -273,7 +267,10 @@ class ModelRunner:
             return Reply(problem=type(error).__name__, detail=detail)
         finally:
             spent.milliseconds += (perf_counter() - start) * 1_000
-        if not (isinstance(answer, dict) and "parsed" in answer):
+        if isinstance(answer, AIMessage):
+            called = [call["args"] for call in answer.tool_calls]
+            answer = {"raw": answer, "parsed": next(iter(called), None)}
+        elif not (isinstance(answer, dict) and "parsed" in answer):
             answer = {"raw": None, "parsed": answer}
         await self._count(spent, answer.get("raw"), schema, asked)
         return read_reply(schema, answer)
@@ -315,24 +312,19 @@ def _is_unreachable(error: Exception) -> bool:
     return isinstance(error, OSError) or any(map(_UNREACHABLE.search, names))
 
 
-def _in_one_thread(structured: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """A structured model that calls the chat model in the thread in which it is called
-    itself.
+def _messages_of(structured: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """The chat model within a structured model of LangChain's; another one as it is.
 
-    LangChain's own one calls it in a thread pool, and at its exit Python waits for the
-    threads of pools: a call that never returned would keep the process alive.
+    LangChain's own calls the chat model in a thread pool, and at its exit Python waits
+    for the threads of pools: a call that never returned would keep the process alive.
+    Its reader of JSON takes quadratic time in the length of a malformed text.
     """
     if not isinstance(structured, RunnableSequence):
         return structured
-    first, *later = structured.steps
+    first = structured.first
     if not isinstance(first, RunnableParallel) or set(first.steps__) != {"raw"}:
         return structured
-    model = first.steps__["raw"]
-
-    def raw(messages: Any, config: RunnableConfig) -> dict[str, Any]:
-        return {"raw": model.invoke(messages, config)}
-
-    return RunnableSequence(RunnableLambda(raw), *later)
+    return first.steps__["raw"]
 
 
 def purpose_of(schema: type[BaseModel]) -> str:

@@ -228,7 +228,7 @@ def migrate(engine: Engine) -> int:
     """
     with explained(engine), engine.connect() as connection, connection.begin():
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))
-        version = _version(connection)
+        version = _version(connection, place_of(engine))
         if version is None:
             for command in _commands():
                 connection.exec_driver_sql(command)
@@ -277,7 +277,7 @@ def _forget_samples(connection: Connection, table: sa.Table) -> None:
 
 def check_version(connection: Connection, place: str) -> int:
     """The version of the tables, which must be the one that this library knows."""
-    version = _version(connection)
+    version = _version(connection, place)
     if version is None:
         raise StorageError(
             f"The database {place} is not prepared: langmem-graph migrate URL"
@@ -297,13 +297,17 @@ def check_version(connection: Connection, place: str) -> int:
     return version
 
 
-def _version(connection: Connection) -> int | None:
-    if connection.scalar(sa.text(f"SELECT to_regclass('{SCHEMA}.version')")) is None:
+def _version(connection: Connection, place: str) -> int | None:
+    table = f"{SCHEMA}.version"
+    if connection.scalar(sa.text(f"SELECT to_regclass('{table}')")) is None:
         return None
-    found: int | None = connection.scalar(
-        sa.text(f"SELECT version FROM {SCHEMA}.version")
-    )
-    return found
+    rows = connection.execute(sa.text(f"SELECT * FROM {table} LIMIT 2")).all()
+    if len(rows) != 1 or rows[0]._fields != ("version",) or type(rows[0][0]) is not int:
+        raise StorageError(
+            f"The table {table} of the database {place} is another program's. Nothing "
+            "was changed. Use another database."
+        )
+    return rows[0][0]
 
 
 def _commands() -> Iterator[str]:

@@ -116,6 +116,9 @@ class Database:
             return
         with closing(self._connect()) as connection:
             self._check_ours(connection)
+        # asked first: to set the journal's mode changes a file
+        self.read(lambda c: tables_and_migrations.refuse_newer(c, self._migrations))
+        with closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
         with self.write_transaction() as connection:
             if (

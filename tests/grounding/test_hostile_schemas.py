@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.schema_check import (
     MOST_CHECKS,
+    bounded_searches,
     errors,
     patterns_not_run,
     problem,
@@ -108,6 +109,23 @@ def test_a_pattern_that_cannot_be_run_counts_as_none(pattern: str) -> None:
     assert problem("anything", spec.schema["properties"]["x"]) is None
     named = {"patternProperties": {pattern: False}, "additionalProperties": False}
     assert problem({"anything": 1}, named) is None
+
+
+def test_a_usual_pattern_is_run_over_long_texts() -> None:
+    schema = {"pattern": r"^[\p{L}\p{N} ]{1,200}$"}
+    with bounded_searches():
+        wrong = [problem("é" * 180 + end, schema) for end in ("a", "b", "!")]
+    assert [one is None for one in wrong] == [True, True, False]
+
+
+def test_many_searches_for_a_large_pattern_are_bounded_together() -> None:
+    schema = {"pattern": "(?:a?){1000}" * 30 + "b"}
+    texts = ["a" * 60 + str(number) for number in range(400)]
+    with bounded_searches():
+        wrong = [str(problem(text, schema)) for text in texts]
+    assert "does not match" in wrong[0]
+    assert "too long to be checked" in wrong[-1]
+    assert "does not match" in str(problem(texts[-1], schema))  # a call of its own
 
 
 @pytest.mark.parametrize(

@@ -290,6 +290,24 @@ def test_what_is_wrong_with_the_database_is_said(empty: str) -> None:
         Memory("postgresql://host:port/name", embeddings="hash")
 
 
+@pytest.mark.parametrize(
+    "version",
+    [
+        "SELECT 'nine' AS version",
+        "SELECT 5 AS release",
+        "SELECT 5 AS version, 1 AS build",
+        "SELECT 5 AS version LIMIT 0",
+    ],
+)
+def test_another_programs_table_of_this_name_is_left(empty: str, version: str) -> None:
+    with psycopg.connect(empty, autocommit=True) as admin:
+        admin.execute("CREATE SCHEMA langmem_graph")
+        admin.execute(f"CREATE TABLE langmem_graph.version AS {version}")
+    for work in (postgres_schema.prepare, Memory):
+        with pytest.raises(StorageError, match="another program's"):
+            work(empty)
+
+
 def test_a_login_without_rights_and_a_server_without_pgvector(
     database: str, empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,9 +63,12 @@ def test_a_newer_ledger_is_refused_and_left_alone(reopen: Reopen) -> None:
     memory.close()
     with sqlite3.connect(ledger) as connection:
         connection.execute("PRAGMA user_version = 999")
+    connection.execute("PRAGMA journal_mode = DELETE")
     connection.close()
+    before = ledger.read_bytes()
     with pytest.raises(SchemaTooNewError, match="999"):
         reopen().user("u").search_conversation("hello")
+    assert ledger.read_bytes() == before
     with pytest.raises(SchemaTooNewError, match="Upgrade"):
         reopen(read_only=True).user("u").search_conversation("hello")
 
