@@ -54,8 +54,9 @@ unrelated ones have no near record; measured on a sample of the user's own. With
 than `FEW`, see `DEFAULT_NEAR`.
 """
 MEANT_SHARE = 0.5
-"""What the model asks for, or what shares its subject and attribute, needs to be nearer
-than half of the records are to their nearest one; with fewer than `FEW`, nothing.
+"""What shares a statement's subject and attribute, or what the model asks for after a
+large change, needs to be nearer than half of the records are to their nearest one; with
+fewer than `FEW`, nothing.
 """
 DEFAULT_NEAR = 0.6  # for MiniLM; ours
 PER_SENTENCE = 8  # records shown for each sentence that the model asks for; ours
@@ -187,11 +188,16 @@ def _coming(connection: Connection, last: Message, settings: Settings) -> list[i
     ]
 
 
+class Wanted(NamedTuple):
+    """What the model asks for: sentences as a record may say them."""
+
+    look_for: Sequence[str]
+    widely: bool
+    """After a large change: also what a record says only roughly."""
+
+
 def unseen(
-    search: RoomSearch,
-    candidates: Sequence[Candidate],
-    look_for: Sequence[str],
-    seen: set[int],
+    search: RoomSearch, candidates: Sequence[Candidate], wanted: Wanted, seen: set[int]
 ) -> list[int]:
     """Active records that no call has shown and that new statements may change.
 
@@ -200,6 +206,7 @@ def unseen(
     each other. Where there is any, a call is made anyway: it also shows what is nearest
     to each sentence that the model asks for, however near that is.
     """
+    look_for = wanted.look_for
     if not candidates and not look_for:
         return []
     texts = [candidate.memory.text for candidate in candidates]
@@ -213,15 +220,16 @@ def unseen(
             for n in _of_same_matter(connection, candidates)
             if told.get(n, low) >= low
         ]
-        near = [*_from(asked, low), *same, *_from(told, high)]
-        wanted_for = [vectors[text] for text in look_for]
-        nearest = list(_nearest_to_each(connection, wanted_for, seen))
+        meant = _from(asked, low if wanted.widely else high)
+        near = [*meant, *same, *_from(told, high)]
+        asked_vectors = [vectors[text] for text in look_for]
+        nearest = list(_nearest_to_each(connection, asked_vectors, seen))
         holding = record_queries.current(connection, [*near, *nearest])
     if not any(n in holding and n not in seen for n in near):
         return []
     most = search.settings.extraction.records_reconciled
-    wanted = dict.fromkeys([*near, *nearest])
-    return [n for n in wanted if n in holding and n not in seen][:most]
+    shown = dict.fromkeys([*near, *nearest])
+    return [n for n in shown if n in holding and n not in seen][:most]
 
 
 def _nearest_to_each(
