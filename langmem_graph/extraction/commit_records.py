@@ -275,17 +275,35 @@ def _carry_out(
     told = proposal.model_dump(include=_TOLD)
     written = NewChange(record=n, by_record=by, since=naive(proposal.since), **told)
     if newer and proposal.relation == "replaces" and newer[1].said_at < old.said_at:
-        # what was said first was stored last: the stored record is the one that holds
-        record_writes.supersede(connection, newer[0], n, old.valid_from, change)
-        turned = replace(
-            written, record=newer[0], by_record=n, since=naive(old.valid_from)
-        )
-        record_changes.write(connection, turned, change)
-        return {newer[0]}
+        return _insert_in_chain(connection, newer[0], n, written, change)
     if not _apply(connection, proposal, (n, old), newer, change, zone):
         return set()
     record_changes.write(connection, written, change)
     return {n}
+
+
+def _insert_in_chain(
+    connection: Connection, n: int, newest: int, written: NewChange, change: Change
+) -> set[int]:
+    """Let a record that was said before the newest one, and stored after it, hold
+    between those of the same matter; returns the records that have changed by it.
+    """
+    chain = record_queries.in_place_of(connection, newest, n)
+    begun = record_queries.facts_of(connection, [n])[n].valid_from
+    ends = {n: newest}
+    for former in chain:
+        if former.valid_from <= begun < (former.valid_to or begun):
+            ends[former.n] = n
+    for later in reversed(chain):
+        if later.valid_from > begun:
+            ends[n] = later.n
+    for former_n, successor in ends.items():
+        begins = record_queries.facts_of(connection, [successor])[successor].valid_from
+        until = record_queries.aware(begins)
+        record_writes.supersede(connection, former_n, successor, until, change)
+        ended = replace(written, record=former_n, by_record=successor, since=begins)
+        record_changes.write(connection, ended, change)
+    return set(ends)
 
 
 def _apply(

@@ -225,7 +225,7 @@ def _validated(fields: dict[str, Any]) -> Record:
             if fields.get(name) is not None:
                 fields[name] = to_utc(fields[name])
         if fields.get("valid_to") and fields["valid_to"] <= fields["created_at"]:
-            fields.setdefault("status", "expired")
+            fields.setdefault("status", record_writes.EXPIRED)
         record = Record(**fields)
         json.dumps(record.model_dump(), default=str, allow_nan=False)
     except InvalidInputError as error:

@@ -24,6 +24,7 @@ from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage.full_text import RECORD_WORDS
 from langmem_graph.storage.record_writes import (
     DISCARDED,
+    EXPIRED,
     FORM,
     HIDDEN,
     REFINES,
@@ -189,8 +190,25 @@ def numbers_true_at(connection: Connection, at: datetime) -> list[int]:
     """Records that held at a time, whether or not they still do."""
     r = records.c
     then = (r.valid_from <= at) & (r.valid_to.is_(None) | (r.valid_to > at))
-    held = select(r.n).where(then, r.status.in_((ACTIVE, SUPERSEDED)))
+    held = select(r.n).where(then, r.status.in_((ACTIVE, SUPERSEDED, EXPIRED)))
     return list(connection.scalars(held.where(*within(connection, RECORDS, r.n))))
+
+
+def in_place_of(
+    connection: Connection, successor: int, matter_of: int
+) -> list[RecordFacts]:
+    """What this successor superseded of the subject and attribute of another record, in
+    the order in which it began to hold; without that record.
+    """
+    r = records.c
+    matter = select(r.attribute).where(r.n == matter_of).scalar_subquery()
+    ended = select(links.c.target).where(
+        links.c.source == successor, links.c.kind == SUPERSEDES
+    )
+    same = select(r.n).where(r.n.in_(ended), r.n != matter_of, r.attribute == matter)
+    held = same.where(r.status == SUPERSEDED)
+    facts = facts_of(connection, connection.scalars(held))
+    return sorted(facts.values(), key=lambda one: one.valid_from)
 
 
 def citing(connection: Connection, items: Iterable[int]) -> dict[int, list[int]]:

@@ -44,6 +44,8 @@ alone.
 SUPERSEDES = "supersedes"
 REFINES = "refines"
 SUPERSEDED = "superseded"
+EXPIRED = "expired"
+"""Of a record that had ceased to hold before it was stored."""
 DISCARDED = "discarded"
 HIDDEN = "hidden"
 BY_HAND = "user"

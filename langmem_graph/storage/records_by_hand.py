@@ -9,7 +9,7 @@ kept with its history, and nobody is shown what it states.
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from sqlalchemy import Connection, func, select
@@ -149,6 +149,9 @@ def correct(
     own_id = f"{_prefix(writer, 'corrected')}{_digest(f'{record_id} {words}')}"
     message_id = _add_message(services, user_id, words, own_id, old.metadata, writer)
     fields = old.model_dump(include=set(_KEPT), exclude_none=True)
+    if old.valid_from <= old.said_at:
+        # it held at once, also where the clock was set back since
+        fields["valid_from"] = min(old.valid_from, datetime.now(UTC))
     fields |= {"event_time": dict(event_time)} if event_time is not None else {}
     if writer.is_draft(said):
         fields |= {"confirmation": "draft"}

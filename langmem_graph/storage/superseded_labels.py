@@ -25,7 +25,7 @@ from langmem_graph.schemas import (
 from langmem_graph.storage import message_queries, record_queries, record_writes
 from langmem_graph.storage.record_changes import changes_of
 from langmem_graph.storage.record_queries import aware
-from langmem_graph.storage.record_writes import SUPERSEDES
+from langmem_graph.storage.record_writes import EXPIRED, SUPERSEDED, SUPERSEDES
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,
@@ -37,7 +37,7 @@ from langmem_graph.storage.tables_and_migrations import (
 from langmem_graph.storage.where_conditions import passing, within
 
 T = TypeVar("T", Message, Record)
-PAST = ("superseded", "expired")
+PAST = (SUPERSEDED, EXPIRED)
 """The status of records that held once; a discarded one was taken back, and is no
 statement.
 """

@@ -1,10 +1,14 @@
 """What a message does to an older record: each relation, its label, the past, and undoing it."""
 
+import re
+from itertools import permutations
 from typing import Any
 
 import pytest
 
+from langmem_graph.testing import alias_of
 from tests.support.changes_in_talk import BERLIN, HOME
+from tests.support.models import AnswersBySchema
 from tests.support.writing import change, line_aliases, memories, record_alias
 
 PORTO_NOW, BERLIN_NOW = [HOME["text"]], [BERLIN["text"]]
@@ -493,3 +497,39 @@ def test_several_messages_of_a_batch_are_cited_by_their_own_aliases(
     talk.ana.flush()
     assert talk.label.message_id == "u3"
     assert f"{talk.record.valid_to:%Y-%m-%d}" == "2025-03-01"
+
+
+CITIES = (("Berlin", "2025-06-01"), ("New York", "2023-01-01"), ("Rome", "2024-03-01"))
+
+
+@pytest.mark.parametrize("told", list(permutations(CITIES)))
+def test_in_any_order_of_import_each_held_until_the_next(
+    open_memory: Any, told: tuple[tuple[str, str], ...]
+) -> None:
+    """A fact of the middle shortens the one before it."""
+
+    def read(question: str) -> dict[str, Any]:
+        new = question[question.index("New messages:") :]
+        city = next(name for name, _ in CITIES if f"I live in {name}" in new)
+        shown = re.findall(r"^(n\d+) ", question, re.MULTILINE)
+        alias = alias_of(question, f"I live in {city}")
+        quote = f"I live in {city}"
+        changes = [change(n, "replaces", quote, message=alias, by=0) for n in shown]
+        home = {"text": f"The user lives in {city}.", "attribute": "home"}
+        return {"memories": [{**home, "sources": [alias]}], "changes": changes}
+
+    ana = open_memory(AnswersBySchema(Extraction=read)).user("ana")
+    for city, at in told:
+        ana.add([("user", f"I live in {city} now.")], session_id=city, at=at)
+        ana.flush()
+    held = [
+        [record["text"] for record in ana.export_records(as_of=at)]
+        for at in ("2022-06-01", "2023-06-01", "2024-06-01", "2025-12-01")
+    ]
+    lived = [[f"The user lives in {city}."] for city in ("New York", "Rome", "Berlin")]
+    assert held == [[], *lived]
+    if told[-1][0] == "Rome":
+        (rome,) = ana.export_records(as_of="2024-06-01")
+        ana.undo(rome["record_id"])
+        (then,) = ana.export_records(as_of="2024-06-01")
+        assert then["text"] == "The user lives in New York."

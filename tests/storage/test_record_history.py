@@ -116,3 +116,29 @@ def test_a_clock_that_is_ahead_hides_nothing(memory: Memory) -> None:
         {"text": "Lives in Porto.", "source_message_ids": ["m"], "record_id": "r"}
     )
     assert true(user) == ["r"]
+
+
+def test_a_correction_holds_where_the_clock_was_set_back_before_it(
+    memory: Memory,
+) -> None:
+    user = memory.user("u")
+    user.add(said("Seat 12A", id="m", at=in_days(0.01)), session_id="s")
+    user.add_records(
+        {"text": "Seat is 12A.", "source_message_ids": ["m"], "record_id": "r"}
+    )
+    corrected = user.correct("r", "Seat is 14C.")
+    assert true(user) == [corrected.record_id]
+
+
+def test_what_had_ended_before_it_was_added_held_then(memory: Memory) -> None:
+    user = memory.user("u")
+    user.add(said("I lived in Rome", id="m", at="2026-01-01"), session_id="s")
+    row = {"text": "Lives in Rome.", "source_message_ids": ["m"], "record_id": "r"}
+    user.add_records({**row, "valid_from": "2020-01-01", "valid_to": "2022-01-01"})
+    assert true(user) == []
+    held = [
+        [one["record_id"] for one in user.export_records(as_of=at)]
+        for at in ("2019-06-01", "2021-06-01", "2023-06-01")
+    ]
+    assert held == [[], ["r"], []]
+    assert user.search_records("Rome", as_of="2021-06-01")
