@@ -68,7 +68,8 @@ def login_apart(url: str) -> tuple[str, dict[str, str]]:
         parts = urlsplit(url)
     except ValueError:  # the rest of a password
         parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.netloc:
+    is_server = parts.scheme in ("http", "https") and parts.netloc
+    if not is_server or parts.path.startswith("//"):
         raise InvalidInputError(
             "A server's URL begins with http:// or https:// and its host."
         )
@@ -81,5 +82,11 @@ def login_apart(url: str) -> tuple[str, dict[str, str]]:
     if not separator:
         return url, {}
     name, _, password = login.partition(":")
-    encoded = b64encode(f"{unquote(name)}:{unquote(password)}".encode()).decode()
+    try:
+        credentials = f"{unquote(name)}:{unquote(password)}".encode()
+    except UnicodeEncodeError:  # half of a character
+        raise InvalidInputError(
+            "The user or password of a server's URL cannot be encoded."
+        ) from None
+    encoded = b64encode(credentials).decode()
     return parts._replace(netloc=host).geturl(), {"Authorization": f"Basic {encoded}"}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from langmem_graph.errors import ModelFileError
+from langmem_graph.server_urls import holds_password
 from langmem_graph.threads import start_thread
 
 TIMEOUT_SECONDS = 10
@@ -49,12 +50,18 @@ def reach_hub() -> str:
     """The hub's address (`$HF_ENDPOINT`), after it has answered.
 
     Raises:
+        ModelFileError: the address holds a user or a key.
         Exception: what the hub's client raises, or `TimeoutError`.
     """
     os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(TIMEOUT_SECONDS))
     from huggingface_hub import constants, get_session
 
     address = constants.ENDPOINT
+    if holds_password(address):
+        raise ModelFileError(
+            "HF_ENDPOINT holds a user or a key, which the client of the hub writes "
+            "into logs. Leave it out, and set HF_TOKEN."
+        )
     contact = start_thread(lambda: get_session().head(address, timeout=CONTACT_SECONDS))
     contact.result(CONTACT_SECONDS)
     return address

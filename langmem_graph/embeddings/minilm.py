@@ -84,6 +84,8 @@ def _download(name: str, folder: Path) -> None:
     try:
         reach_hub()
         fetch_file(HUB_REPOSITORY, HUB_REVISION, name, folder)
+    except ModelFileError:
+        raise
     # the hub client raises its own, requests' and httpx's errors
     except Exception as error:
         raise ModelFileError(

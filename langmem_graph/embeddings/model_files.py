@@ -138,6 +138,8 @@ class ModelFiles:
         try:
             hub.reach_hub()
             commit, found = hub.repository_files(self.repository, self.revision)
+        except ModelFileError:
+            raise
         # the hub client raises its own, requests' and httpx's errors
         except Exception as error:
             raise self._not_fetched(error) from error
@@ -153,6 +155,8 @@ class ModelFiles:
             hub.reach_hub()
             commit = self._listing["commit"]
             hub.fetch_file(self.repository, commit, name, self.folder)
+        except ModelFileError:
+            raise
         except Exception as error:
             raise self._not_fetched(error) from error
 

@@ -8,6 +8,7 @@ that rest on these alone.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -85,9 +86,13 @@ class Evidence:
 
     sources: Sequence[Source]
 
+    @cached_property
+    def _by_alias(self) -> dict[str, Source]:
+        return {source.alias: source for source in self.sources}
+
     def named(self, aliases: Iterable[str]) -> list[Source]:
         """The sources with these aliases; unknown aliases are ignored."""
-        known = {source.alias: source for source in self.sources}
+        known = self._by_alias
         return [known[alias] for alias in dict.fromkeys(aliases) if alias in known]
 
     def citation(self, alias: str, quote: str) -> Citation | None:

@@ -151,11 +151,17 @@ class ValueCheck:
         """Whether values are too many, or their quotes or texts too long, to check."""
         if len(proposed) > MOST_VALUES:
             return True
-        cited = (self._cited(leaf.slot.path) for leaf in proposed)
-        quotes = [one for own in cited for one in own]
-        if sum(len(one.words) for one in quotes) > MOST_QUOTED:
-            return True
-        return sum(len(one.text) for one in quotes) > MOST_AROUND
+        sources = self.evidence.sources
+        trusted = sum(len(text) for one in sources for text in one.trusted)
+        request = sum(len(one.text) for one in self.evidence.named([REQUEST]))
+        quoted = around = 0
+        for leaf in proposed:
+            cited = self._cited(leaf.slot.path)
+            quoted += sum(len(one.words) for one in cited)
+            around += sum(len(one.text) for one in cited) if cited else request
+            if any(not one.is_trusted for one in cited):
+                around += trusted
+        return quoted > MOST_QUOTED or around > MOST_AROUND
 
     def filled(self, leaf: Leaf) -> FilledValue:
         """The value as it may be sent or offered, or why it is not."""
@@ -290,13 +296,10 @@ class ValueCheck:
         if not isinstance(value, str) or len(value) < _SHORTEST:
             return None
         for source in self.evidence.sources:
+            if source.at < since or not source.trusted:
+                continue
             found = self.evidence.citation(source.alias, value)
-            if (
-                found
-                and found.is_trusted
-                and source.at >= since
-                and not _is_outdated(found, value)
-            ):
+            if found and found.is_trusted and not _is_outdated(found, value):
                 return found
         return None
 

@@ -54,7 +54,12 @@ class _Brief(Answer):
 
 def _as_json(value: object) -> object:
     """Text for an object: models give either."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 class StatedValue(_Brief):

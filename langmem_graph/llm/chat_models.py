@@ -4,8 +4,9 @@ import os
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from pydantic import ValidationError
 
-from langmem_graph.errors import ChatModelError
+from langmem_graph.errors import ChatModelError, explain
 from langmem_graph.llm.answer_schemas import GroundedAnswer
 from langmem_graph.server_urls import (
     NOT_SHOWN,
@@ -66,6 +67,8 @@ def load_chat_model(
         shown = shown_url(base_url) if base_url else None
         at = f" at {shown}" if shown else ""
         text = f"No chat model ({named or ('any' if at else DEFAULT_MODEL)}{at})"
+        if isinstance(error, ValidationError):  # which quotes what it was given
+            raise ChatModelError(f"{text}: {explain(error)}") from None
         if (named, shown) == (model, base_url or None):
             raise ChatModelError(f"{text}: {error}") from error
         # the error may quote what is not shown

@@ -12,8 +12,11 @@ import json_repair
 
 DEEPEST = 64
 """Brackets within each other; a text of more is a repetition loop and costs seconds."""
-MOST_QUOTES = 2_000
-"""Quotation marks of a text: a repair takes quadratic time in them."""
+MOST_DELIMITERS = 2_000
+"""Quotation marks and round brackets of a text, each kind counted by itself: a repair
+takes quadratic time in them.
+"""
+_DELIMITERS = "\"'“”‘’`("
 _STEP = {"{": 1, "[": 1, "}": -1, "]": -1}
 _END_OF_THOUGHT = "</think>"
 
@@ -30,11 +33,13 @@ def repaired_object(text: str) -> Repaired | None:
     """The last JSON object of a text in which no valid one stands; None without any."""
     text = text.rpartition(_END_OF_THOUGHT)[2]
     place = text.find("{")
-    if place < 0 or _depth(text) > DEEPEST or text.count('"') > MOST_QUOTES:
+    if place < 0 or _depth(text) > DEEPEST:
+        return None
+    if max(map(text.count, _DELIMITERS)) > MOST_DELIMITERS:
         return None
     try:
         value = json_repair.loads(text[place:], skip_json_loads=True)
-    except (ValueError, RecursionError):
+    except Exception:  # noqa: BLE001  # it has assertions of its own that may fail
         return None
     objects = [part for part in _parts(value) if isinstance(part, dict) and part]
     if not objects:

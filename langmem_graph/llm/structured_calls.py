@@ -273,7 +273,8 @@ class ModelRunner:
         elif not (isinstance(answer, dict) and "parsed" in answer):
             answer = {"raw": None, "parsed": answer}
         await self._count(spent, answer.get("raw"), schema, asked)
-        return read_reply(schema, answer)
+        # in a thread: other calls need not wait while a long answer is read
+        return await in_thread(read_reply, schema, answer)
 
     async def _count(
         self,

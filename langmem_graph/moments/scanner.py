@@ -25,17 +25,21 @@ _STAMP = re.compile(
 """A time in ISO 8601 with its offset."""
 _BETWEEN = TO | frozenset("- – —".split())
 _FARTHEST = 12  # characters between the two ends of a span
+LONGEST_READ = 50_000
+"""Characters of a text that are read; a second of processor time at worst."""
 
 
 def scan(text: str, said_at: date | None) -> list[Moment]:
     """The times that a text names, in the order of its words.
 
     Args:
-        text: any text, in one of nineteen languages.
+        text: any text, in one of nineteen languages; of a longer one the first
+            `LONGEST_READ` characters are read.
         said_at: the day on which it was said, or a time of it, on the clock of who said
             it. Without it, what is reckoned from that day has no reading, and a date
             without its year has none.
     """
+    text = text[:LONGEST_READ]
     said = said_at.date() if isinstance(said_at, datetime) else said_at
     sentence = Sentence(text, tokens_of(text), said)
     found = list[Moment]()

@@ -51,7 +51,8 @@ MOST_SAID, LONGEST_SAID = 2_000, 1_000
 MOST_DAYS = 14  # days of a proposal that are compared with messages; ours
 _YEAR = timedelta(days=366)
 _MOMENT = timedelta(seconds=1)
-_TIMES_COMPARED = 10_000
+_TIMES_COMPARED = 10_000  # of a proposal
+_OCCURRENCES_COMPARED = 50_000  # of all items that recur
 _USER = ("", "user", "the user", "me", "i", "myself")
 
 
@@ -211,9 +212,11 @@ def overlapping(
     wanted = occurrences(asked, begin, until, _TIMES_COMPARED, default_minutes=minutes)
     # Whatever lies in the window of a proposal that does not recur overlaps it.
     needed = 1 if asked.recurrence is None else _TIMES_COMPARED
+    left = _OCCURRENCES_COMPARED
     recurring = [item for item in items if item.event.recurrence][:MOST_RECURRING]
     for item in [*(item for item in items if not item.event.recurrence), *recurring]:
-        spans = item.occurrences(begin, until, needed, minutes)
+        spans = item.occurrences(begin, until, min(needed, left), minutes)
+        left = max(1, left - len(spans))
         for _, span in meetings(wanted, spans):
             yield item.event.recurrence is not None, span, item.n
             break

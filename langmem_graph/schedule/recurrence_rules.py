@@ -11,7 +11,7 @@ import re
 from calendar import monthrange
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime, time, timedelta, tzinfo
+from datetime import MAXYEAR, datetime, time, timedelta, tzinfo
 from itertools import islice
 from math import gcd, prod
 
@@ -34,7 +34,7 @@ _LISTS = {
 _PARTS = {
     "FREQ": "HOURLY|DAILY|WEEKLY|MONTHLY|YEARLY",
     "INTERVAL": r"[1-9]\d{0,3}",
-    "COUNT": r"[1-9]\d{0,4}",
+    "COUNT": r"[1-9]\d{0,2}",
     "UNTIL": r".+",
     "WKST": _DAY,
     **{name: f"(?:{one})(?:,(?:{one}))*" for name, one in _LISTS.items()},
@@ -43,6 +43,13 @@ _PERIODS = {"HOURLY": timedelta(hours=1), "DAILY": timedelta(1), "WEEKLY": timed
 """Frequencies whose periods all have the same length."""
 _HOURS_OF_A_WEEK = 168
 _MOST_A_DAY = 96  # a quarter of an hour apart; a denser rule is none of a schedule
+_YEARS_OF_ROUND = 400  # after which each date has its weekday again
+_PERIODS_OF_ROUND = {
+    "YEARLY": 400,
+    "MONTHLY": 4_800,
+    "WEEKLY": 20_871,
+    "DAILY": 146_097,
+}
 _HOURLY_PARTS = {"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", "BYHOUR"}
 
 
@@ -53,7 +60,7 @@ def read_rule(text: str, first: datetime, zone: tzinfo) -> rrule:
     parts = _parts(text)
     try:
         rule = _rule(parts, first, zone)
-        never = _fits_no_hour(parts, first) or not list(islice(rule, 1))
+        never = not _ever_happens(parts, first, zone) or not list(islice(rule, 1))
     except (ValueError, OverflowError) as error:
         raise _refusal(text, str(error)) from error
     if never:
@@ -99,12 +106,27 @@ def _start_near(parts: Mapping[str, str], first: datetime, since: datetime) -> d
     return first
 
 
+def _ever_happens(parts: Mapping[str, str], first: datetime, zone: tzinfo) -> bool:
+    """Whether a rule without an end would ever happen.
+
+    dateutil searches up to the year 9999. The calendar comes again after 400 years, so
+    the last of its rounds that begin like the first one is searched instead.
+    """
+    if parts["FREQ"] == "HOURLY":
+        return not _fits_no_hour(parts, first)
+    interval = int(parts.get("INTERVAL", "1"))
+    rounds = interval // gcd(interval, _PERIODS_OF_ROUND[parts["FREQ"]])
+    years = _YEARS_OF_ROUND * rounds
+    later = max(0, (MAXYEAR - first.year) // years - 1) * years
+    endless = {name: parts[name] for name in parts if name not in ("COUNT", "UNTIL")}
+    rule = _rule(endless, first.replace(year=first.year + later), zone)
+    return bool(list(islice(rule, 1)))
+
+
 def _fits_no_hour(parts: Mapping[str, str], first: datetime) -> bool:
     """Whether a rule of hours meets none of its weekdays and hours: each step leads to
     the same hours of every week.
     """
-    if parts["FREQ"] != "HOURLY":
-        return False
     step = timedelta(hours=int(parts.get("INTERVAL", "1")))
     days = [day[-2:] for day in parts.get("BYDAY", ",".join(_DAYS)).split(",")]
     hours = [int(hour) for hour in parts.get("BYHOUR", "").split(",") if hour]

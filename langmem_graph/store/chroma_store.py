@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -150,6 +150,7 @@ class ChromaStore(Closing, BaseStore):
         self._swept: Future[None] = Future()
         self._swept.set_result(None)
         self._closed = False
+        self._closing = Lock()
         self._waiting = {kind: deque[Call]() for kind in ("reading", "writing")}
         directory = folder = None
         try:
@@ -209,11 +210,14 @@ class ChromaStore(Closing, BaseStore):
             return await in_thread_of(folder, partial(self.batch, call.ops))
         # What only reads does not wait for a writer that is slow.
         kind = "writing" if any(isinstance(op, PutOp) for op in call.ops) else "reading"
-        self._waiting[kind].append(call)
-        await in_thread_of(
-            f"{folder} {kind}", partial(self._run_waiting, self._waiting[kind])
-        )
-        return await asyncio.wrap_future(call.done)
+        waiting = self._waiting[kind]
+        waiting.append(call)
+        try:
+            await in_thread_of(f"{folder} {kind}", partial(self._run_waiting, waiting))
+            return await asyncio.wrap_future(call.done)
+        except asyncio.CancelledError:
+            call.done.cancel()  # else the next call would carry it out
+            raise
 
     def _run_waiting(self, kept: deque[Call]) -> None:
         waiting = take(kept)
@@ -367,8 +371,11 @@ class ChromaStore(Closing, BaseStore):
         """Finish due work and release all files and the lock. It may be called
         twice.
         """
-        if self._closed:
-            return
+        with self._closing:
+            if not self._closed:
+                self._close()
+
+    def _close(self) -> None:
         closing = self._settings.storage.closing_seconds
         until = monotonic() + closing
         self.stop_ttl_sweeper(closing)

@@ -294,6 +294,24 @@ def test_a_long_text_is_not_read_anew_for_each_of_many_values(open_memory: Any) 
     assert "the model's arguments are too large to be checked" in call.warnings
 
 
+@pytest.mark.parametrize("cites", [(), ("v1", "f1")])
+def test_a_long_text_is_not_searched_for_each_of_many_values(
+    open_memory: Any, cites: tuple[str, ...]
+) -> None:
+    """The request where a value cites nothing, and all that the user said where it
+    cites an assistant.
+    """
+    listed = {"type": "array", "items": {"type": "string"}}
+    tool = {"title": "act", "type": "object", "properties": {"x": listed}}
+    fill = filling(("x", [f"v{n}" for n in range(400)], "f1", "v1"))
+    fill["sources"] = fill["sources"] if cites else []
+    user = open_memory(AnswersBySchema(ToolFill=fill)).user("ana")
+    user.add([("assistant", "It is v1, v2 or v3.")], session_id="s")
+    call = user.ground(tool, "say " + "what is v1 or v2, " * 6_000)
+    assert call.arguments == {}
+    assert "the model's arguments are too large to be checked" in call.warnings
+
+
 def test_the_best_tool_is_chosen_soon_from_long_descriptions(open_memory: Any) -> None:
     tools = [
         {"title": name, "description": "words of all kinds " * 20_000, "type": "object"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage
 
-from langmem_graph.llm.answer_schemas import Extraction
+from langmem_graph.llm.answer_schemas import Extraction, ToolFill
 from langmem_graph.llm.forgiving_answers import REPAIRED, read_reply
 from langmem_graph.llm.repaired_json import repaired_object
 from langmem_graph.memory import Memory
@@ -55,7 +55,15 @@ def test_valid_answers_are_not_repaired() -> None:
     assert reply.refused == []
 
 
-@pytest.mark.parametrize("text", ["", "no JSON here", "[1, 2]", "{" * 50_000, "{}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "no JSON here", "[1, 2]", "{" * 50_000, "{}",
+        "{“```json0```'",  # json_repair fails by an assertion
+        '{"a":[1,' + "'a" * 25_000,
+        "{" + "(" * 59_000,
+    ],
+)  # fmt: skip
 def test_what_holds_no_object_is_none(text: str) -> None:
     assert repaired_object(text) is None
 
@@ -69,6 +77,15 @@ def test_a_batch_with_a_slip_is_read_in_one_call(tmp_path: Path) -> None:
         report = user.flush()
     assert (report.llm_calls, report.stored) == (1, 1)
     assert f"Extraction: {REPAIRED}" in report.dropped
+
+
+def test_arguments_nested_too_deep_are_no_answer() -> None:
+    for depth in range(900, 1_000, 2):
+        nested = "[" * depth + "1" + "]" * depth
+        reply = read_reply(
+            ToolFill, {"raw": _said(f'{{"arguments": {{"x": {nested}}}}}')}
+        )
+        assert (reply.answer is None) == (reply.problem is not None)
 
 
 def _said(text: str) -> AIMessage:

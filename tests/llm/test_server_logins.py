@@ -22,6 +22,29 @@ ANSWERS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.parametrize(
+    "url", ["http://http://me:S3CRET@host/v1", "http://m\ud800e:S3CRET@host/v1"]
+)
+def test_an_unusable_url_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ChatModelError) as refused:
+        load_chat_model("small", url)
+    assert "S3CRET" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"api_key": ["S3CRET"]},
+        {"default_headers": {"Authorization": ["Bearer S3CRET"]}, "api_key": "k"},
+    ],
+)
+def test_a_wrong_option_is_refused_without_its_value(option: dict[str, Any]) -> None:
+    with pytest.raises(ChatModelError) as refused:
+        load_chat_model("openai:small", **option)
+    assert "S3CRET" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
 class Answering(BaseHTTPRequestHandler):
     """Lists one model, and answers every conversation alike."""
 

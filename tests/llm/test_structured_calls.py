@@ -14,7 +14,9 @@ import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 
+from langmem_graph.llm import structured_calls
 from langmem_graph.llm.answer_schemas import Extraction, GoalPlan
+from langmem_graph.llm.forgiving_answers import read_reply
 from langmem_graph.llm.structured_calls import (
     LONGEST_SHOWN,
     MOST_DROPPED,
@@ -104,6 +106,19 @@ def test_an_answer_without_usable_parts_is_repaired_once(bad: Any) -> None:
     repair = str(model.requests[1][-1].content)
     assert json.dumps(json.dumps(bad)) in repair
     assert usage.dropped == []
+
+
+def test_an_answer_is_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long one would hold up the calls of all other users."""
+    read_in = list[threading.Thread]()
+
+    def read(*given: Any) -> Any:
+        read_in.append(threading.current_thread())
+        return read_reply(*given)
+
+    monkeypatch.setattr(structured_calls, "read_reply", read)
+    ask(scripted({"memories": [GOOD]}))
+    assert read_in and threading.main_thread() not in read_in
 
 
 def test_after_one_repair_it_is_given_up() -> None:

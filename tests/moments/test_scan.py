@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_graph.moments.moment import Moment, NamedDay
-from langmem_graph.moments.scanner import scan
+from langmem_graph.moments.scanner import LONGEST_READ, scan
 from langmem_graph.moments.vocabulary import months, numbers, phrases
 from tools import month_names  # noqa: TID251  # in a checkout
 
@@ -248,3 +248,8 @@ def test_the_names_are_those_that_babel_has() -> None:
         assert months()[name].number == 5
     if version("babel") == MADE_WITH:
         assert month_names.WRITTEN.read_text(encoding="utf-8") == month_names.text()
+
+
+def test_of_a_long_text_the_first_part_is_read() -> None:
+    long = "2026-05-04 " + "x" * LONGEST_READ + " 2026-05-05"
+    assert read(long) == read("2026-05-04")

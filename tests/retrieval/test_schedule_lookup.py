@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from langmem_graph.memory import Memory
 from langmem_graph.reasoning.lookups import proposal
 from langmem_graph.reasoning.proof import ProposedTime
+from langmem_graph.retrieval import schedule_lookup
 from langmem_graph.retrieval.schedule_lookup import (
     AHEAD,
     MOST,
@@ -315,3 +316,23 @@ def test_the_cases_have_zones_on_both_sides() -> None:
         if one.time
     }
     assert len({pair for pair in pairs if pair[0] != pair[1]}) >= 8
+
+
+def test_occurrences_of_many_items_are_compared_up_to_a_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(schedule_lookup, "_OCCURRENCES_COMPARED", 100)
+    start = datetime(2026, 5, 4, 9, tzinfo=UTC)
+    limits = list[int]()
+
+    def occurrences(_: PlannedItem, *given: Any) -> list[Any]:
+        limits.append(given[2])
+        far = start - timedelta(days=900)
+        return [(far, far)] * min(60, given[2])
+
+    monkeypatch.setattr(PlannedItem, "occurrences", occurrences)
+    daily = EventTime(
+        start=start, granularity="minute", time_zone="UTC", recurrence="FREQ=DAILY"
+    )
+    assert not list(overlapping(daily, [PlannedItem(n, daily) for n in range(4)], 60))
+    assert limits == [100, 40, 1, 1]

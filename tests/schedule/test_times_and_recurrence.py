@@ -173,6 +173,10 @@ def test_the_limit_and_windows_at_the_end_of_time() -> None:
         ("FREQ=DAILY;BYSETPOS=5", "BYSETPOS goes with"),
         ("FREQ=DAILY;INTERVAL=7;BYDAY=SU", "never happens"),
         ("FREQ=HOURLY;INTERVAL=28;BYDAY=FR", "never happens"),
+        ("FREQ=MONTHLY;BYDAY=MO;BYSETPOS=31", "never happens"),
+        ("FREQ=YEARLY;INTERVAL=4;BYMONTH=2;BYMONTHDAY=29", "never happens"),
+        ("FREQ=MONTHLY;BYMONTHDAY=1;BYDAY=2MO", "never happens"),
+        ("FREQ=DAILY;COUNT=1000", "'COUNT=1000'"),
         ("FREQ=HOURLY;INTERVAL=84;BYDAY=MO;BYHOUR=21", "never happens"),
         (f"FREQ=DAILY;BYHOUR=1,2;BYMINUTE={MINUTES}", "more than 96 times a day"),
         ("FREQ=WEEKLY;BYDAY=XX", "'BYDAY=XX'"),
@@ -183,6 +187,20 @@ def test_the_limit_and_windows_at_the_end_of_time() -> None:
 def test_an_unusable_rule_is_refused_with_its_cause(rule: str, cause: str) -> None:
     with pytest.raises(InvalidInputError, match=cause):
         event("2025-05-05T09:00", recurrence=rule)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "FREQ=YEARLY;INTERVAL=3;BYMONTH=2;BYMONTHDAY=29",
+        "FREQ=YEARLY;INTERVAL=400;BYMONTH=5;BYDAY=MO",
+        "FREQ=MONTHLY;INTERVAL=9999",
+        "FREQ=MONTHLY;BYMONTHDAY=13;BYDAY=FR;COUNT=3",
+        "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO",
+    ],
+)
+def test_a_rule_that_seldom_happens_is_taken(rule: str) -> None:
+    assert event("2025-05-05T09:00", recurrence=rule).recurrence == rule
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """A ChromaStore that is reopened, and one whose embedder or index fails."""
 
+import asyncio
 import shutil
 import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,8 +14,11 @@ import pytest
 from langgraph.store.base import PutOp
 
 from langmem_graph.errors import EmbedderMismatchError
+from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
+from langmem_graph.testing import HashEmbeddings
+from langmem_graph.threads import AT_ONCE
 from tests.conftest import TroubledEmbeddings
 from tests.support.store_items import EAGER, NUTS, keys, vectors_in
 
@@ -170,3 +176,59 @@ def test_deleted_words_leave_the_files(tmp_path: Path) -> None:
         store.rebuild()
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert not [file for file in files if b"xylophonist" in file.read_bytes()]
+
+
+class SlowEmbeddings(HashEmbeddings):
+    """Takes a while where it is told to."""
+
+    seconds = 0.0
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        time.sleep(self.seconds)
+        return super().embed_documents(texts)
+
+
+async def test_a_cancelled_write_is_not_carried_out_later(tmp_path: Path) -> None:
+    slow = SlowEmbeddings()
+    store = ChromaStore(tmp_path / "store", embeddings=slow)
+    slow.seconds = 1.0
+    seats = ("seats",)
+    under_way = [
+        asyncio.create_task(store.aput(("busy",), f"{n}", {"text": "busy"}))
+        for n in range(AT_ONCE)
+    ]
+    await asyncio.sleep(0.1)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(store.aput(seats, "ana", {"text": "old"}), 0.2)
+    await asyncio.gather(*under_way)
+    slow.seconds = 0.0
+    await asyncio.to_thread(store.put, seats, "ana", {"text": "new"})
+    await store.aput(("other",), "one", {"text": "unrelated"})
+    kept = await store.aget(seats, "ana")
+    assert kept is not None and kept.value == {"text": "new"}
+    await store.aclose()
+
+
+def test_two_threads_that_close_a_store_release_it_once(tmp_path: Path) -> None:
+    place = tmp_path / "memory"
+    with Memory(place, embeddings="hash") as memory:
+        memory.user("ana").add([("user", "I like tea.")], session_id="s")
+        slow = SlowEmbeddings()
+        store = ChromaStore(
+            place,
+            embeddings=slow,
+            ttl={"default_ttl": 60, "sweep_interval_minutes": 0.001},
+        )
+        store.start_ttl_sweeper()
+        slow.seconds = 1.0
+        threads = [
+            threading.Thread(target=store.put, args=(("a",), "k", {"text": "x"}))
+        ]
+        threads += [threading.Thread(target=store.close) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.2)
+        for thread in threads:
+            thread.join()
+        added = memory.user("ana").add([("user", "I like milk.")], session_id="s")
+        assert len(added.stored) == 1
