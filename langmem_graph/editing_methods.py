@@ -137,7 +137,7 @@ class EditingMethods(UserMethods):
             told = {"about": about, "instead": instead, "since": since}
             asked = (text, quote, session_key(session_id))
             return self._services.read(
-                self.id, lambda c: bearing_out(c, *asked, **told), None
+                self._own_view(), lambda c: bearing_out(c, *asked, **told), None
             )
 
         return Writer(origin, quote, found, self._author)
@@ -289,7 +289,9 @@ class EditingMethods(UserMethods):
             InvalidInputError: no time.
         """
         start = None if since is None else to_utc(since)
-        return self._services.read(self.id, lambda c: call_log.usage(c, start), Usage())
+        return self._services.read(
+            self._own_view(), lambda c: call_log.usage(c, start), Usage()
+        )
 
     ausage = twin(usage)
 

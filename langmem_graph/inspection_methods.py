@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.filters import Where, parsed
+from langmem_graph.filters import Where
 from langmem_graph.ids_and_times import message_ids, to_utc
 from langmem_graph.operation import operation, refuse_read_only, twin
 from langmem_graph.reading import Form, TypedRecord
@@ -73,7 +73,9 @@ class InspectionMethods(UserMethods):
         }
         nothing = UserSummary(**of_whom, oldest_due=None, **none)
         query = inspection_queries.summary
-        return self._services.read(self.id, lambda c: query(c, self.id), nothing)
+        return self._services.read(
+            self._own_view(), lambda c: query(c, self.id), nothing
+        )
 
     aoverview = twin(overview)
 
@@ -163,7 +165,7 @@ class InspectionMethods(UserMethods):
         nothing = Neighbourhood()
         query = inspection_queries.neighbourhood
         return self._services.read(
-            self.id, lambda c: query(c, record, limit), nothing, parsed(where)
+            self._own_view(where), lambda c: query(c, record, limit), nothing
         )
 
     aneighbours = twin(neighbours)
@@ -220,7 +222,7 @@ class InspectionMethods(UserMethods):
             raise InvalidInputError("The second time is before the first.")
         query = inspection_queries.compare
         return self._services.read(
-            self.id, lambda c: query(c, early, late), Comparison(), parsed(where)
+            self._own_view(where), lambda c: query(c, early, late), Comparison()
         )
 
     acompare = twin(compare)

@@ -236,7 +236,9 @@ class ModelMethods(UserMethods):
         return await self._pipelines.aflush(self.id, on_progress)
 
     def _without_model(self) -> FlushReport:
-        pending = self._services.read(self.id, pending_messages.count_unread, 0)
+        pending = self._services.read(
+            self._own_view(), pending_messages.count_unread, 0
+        )
         return FlushReport(status="no_model", pending=pending)
 
     @operation("write", model=True)

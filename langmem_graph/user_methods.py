@@ -97,7 +97,11 @@ class UserMethods:
         self, where: Where | None, query: Callable[[Connection], list[T]]
     ) -> list[T]:
         """The same under a filter."""
-        return self._services.read(self.id, query, [], parsed(where))
+        return self._services.read(self._own_view(where), query, [])
+
+    def _own_view(self, where: Where | None = None) -> View:
+        """The user's own room alone, under a filter."""
+        return View((self.id,), parsed(where))
 
     def _with_model(self, what: str, otherwise: str = "") -> "Pipelines":
         if self._pipelines is None:

@@ -24,6 +24,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.results import GroundedCall, Recall, SearchBy
 from langmem_graph.schemas import MessageHit, Origin
 from langmem_graph.settings import RankingMethod, Settings
+from langmem_graph.view import own_view
 
 
 class SharedMemory:
@@ -100,7 +101,7 @@ class SharedMemory:
 
     def read(self, query: Callable[[Connection], float]) -> float:
         """A figure from the ledger; 0 where nothing is stored."""
-        return self._memory._services.read(self.user.id, query, 0.0)
+        return self._memory._services.read(own_view(self.user.id), query, 0.0)
 
     @property
     def holds_something(self) -> bool:

@@ -23,6 +23,7 @@ from langmem_graph.storage.record_changes import changes_of
 from langmem_graph.storage.record_queries import numbers_of
 from langmem_graph.storage.tables_and_migrations import calls as call_table
 from langmem_graph.tokens import token_counter
+from langmem_graph.view import own_view
 
 Row = dict[str, Any]
 RECALLED = 8
@@ -99,7 +100,7 @@ def _changes(memory: Memory, ids: Sequence[str]) -> dict[str, list[RecordChange]
         made = changes_of(connection, numbers.values())
         return {name: made[n] for name, n in numbers.items() if n in made}
 
-    return memory._services.read(USER, query, {})
+    return memory._services.read(own_view(USER), query, {})
 
 
 def _stored_calls(memory: Memory, begun: datetime) -> list[Row]:
@@ -112,7 +113,7 @@ def _stored_calls(memory: Memory, begun: datetime) -> list[Row]:
             for row in rows
         ]
 
-    return memory._services.read(USER, query, [])
+    return memory._services.read(own_view(USER), query, [])
 
 
 def _plain(value: Any) -> Any:

@@ -193,7 +193,7 @@ class ExtractionRunner:
 
     async def _pending(self, user_id: str) -> int:
         return await in_thread(
-            self._services.read, user_id, pending_messages.count_unread, 0
+            self._services.read, own_view(user_id), pending_messages.count_unread, 0
         )
 
     async def _extract_batch(self, user_id: str, force: bool) -> ExtractionState:

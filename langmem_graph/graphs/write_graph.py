@@ -148,7 +148,7 @@ def _report(turn: TurnMemory, force: bool) -> RunnableLambda[Any, Update]:
     async def report(state: Any, config: RunnableConfig, blocking: bool) -> Update:
         read = either(blocking, turn.memory._services.read)  # same package
         user_id = turn.user(config)
-        pending = await read(user_id, pending_messages.count_unread, 0)
+        pending = await read(own_view(user_id), pending_messages.count_unread, 0)
         totals = Totals.model_validate(state["memory_totals"])
         stopped = totals.more and pending > 0
         whole = totals.report(user_id, pending, force=force, stopped=stopped)

@@ -22,7 +22,6 @@ from langmem_graph.errors import (
     NothingStoredError,
     for_log,
 )
-from langmem_graph.filters import Filter
 from langmem_graph.reading import ForgetOnRequest, Readings, Redact
 from langmem_graph.reports import CallNote
 from langmem_graph.rooms import described, nothing_in, shared_name
@@ -103,13 +102,9 @@ class Services:
         return True
 
     @contextmanager
-    def room(
-        self, user_id: str, *, create: bool = False, where: Filter | None = None
-    ) -> Iterator[Room]:
+    def room(self, user_id: str, *, create: bool = False) -> Iterator[Room]:
         """Open the user's room; work that an earlier process left due is done the first
         time.
-
-        What is read of it passes the filter `where`.
 
         Raises:
             NothingStoredError: nothing is stored of this user, and `create` is False.
@@ -126,7 +121,7 @@ class Services:
             if room.traces_left:
                 with suppress(LangMemGraphError):  # it is tried again
                     room.empty_log(seconds=0.0)
-            yield room if where is None else room.within(where)
+            yield room
             if room.traces_left and user_id not in self._with_traces:
                 self._with_traces.add(user_id)
                 _log.warning("a reader keeps deleted words in the log of %s", room.name)
@@ -148,16 +143,14 @@ class Services:
         self._with_traces.discard(user_id)
 
     @contextmanager
-    def known_room(
-        self, user_id: str, where: Filter | None = None
-    ) -> Iterator[Room | None]:
+    def known_room(self, user_id: str) -> Iterator[Room | None]:
         """Like `room`, but None for a user of whom nothing is stored, except with
         `read_only`.
         """
         with ExitStack() as stack:
             room: Room | None = None
             try:
-                room = stack.enter_context(self.room(user_id, where=where))
+                room = stack.enter_context(self.room(user_id))
             except NothingStoredError:
                 if self.read_only:
                     raise
@@ -183,7 +176,8 @@ class Services:
             found = list[Room]()
             for key in now.rooms:
                 try:
-                    found.append(stack.enter_context(self.room(key, where=now.where)))
+                    room = stack.enter_context(self.room(key))
+                    found.append(room.within(now.where))
                 except NothingStoredError:
                     if self.read_only and not view.is_shared:
                         raise
@@ -212,18 +206,14 @@ class Services:
 
         return await in_thread_of(view.user, inside)
 
-    def read(
-        self,
-        user_id: str,
-        query: Callable[[Connection], T],
-        nothing: T,
-        where: Filter | None = None,
-    ) -> T:
-        """The result of a query in a read transaction under a filter, or `nothing` as
-        for `in_known_room`.
+    def read(self, view: View, query: Callable[[Connection], T], nothing: T) -> T:
+        """The result of a query of the user's own room, through the view's filter, or
+        `nothing` as for `in_known_room`.
         """
-        with self.known_room(user_id, where) as room:
-            return nothing if room is None else room.database.read(query)
+        with self.known_room(view.user) as room:
+            if room is None:
+                return nothing
+            return room.within(view.where).database.read(query)
 
     async def in_room(self, user_id: str, work: Callable[[Room], T]) -> T:
         """Do the work with the user's room, in a worker thread."""

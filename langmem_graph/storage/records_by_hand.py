@@ -40,6 +40,7 @@ from langmem_graph.storage.tables_and_migrations import (
     record_sources,
     records,
 )
+from langmem_graph.view import own_view
 
 _KEPT = (
     "kind",
@@ -139,7 +140,7 @@ def correct(
     """
     words = _words(services, text, "correct")
     found = services.read(
-        user_id, lambda c: get_records(c, [record_id]), list[Record]()
+        own_view(user_id), lambda c: get_records(c, [record_id]), list[Record]()
     )
     if not found:
         raise InvalidInputError(f"There is no record {record_id!r}.")
@@ -211,7 +212,7 @@ def _add_message(
     returned.
     """
     message_id = services.read(
-        user_id, lambda c: _id_for_words(c, message_id), message_id
+        own_view(user_id), lambda c: _id_for_words(c, message_id), message_id
     )
     message = {
         "role": writer.origin,

@@ -29,6 +29,7 @@ from langmem_graph.storage.tables_and_migrations import (
 )
 from langmem_graph.storage.where_conditions import filter_of
 from langmem_graph.topics.track_and_profile_files import is_file_name
+from langmem_graph.view import own_view
 
 _CAUSES = "causes_seen"
 _PROFILE = "profile_seen"
@@ -208,7 +209,7 @@ def tracks_written(connection: Connection) -> dict[str, str]:
 
 def read_file(services: Services, user_id: str, name: object) -> str:
     """The text of one file; the error for an unknown name lists those that exist."""
-    stored: dict[str, StoredFile] = services.read(user_id, all_files, {})
+    stored: dict[str, StoredFile] = services.read(own_view(user_id), all_files, {})
     if not is_file_name(name) or str(name) not in stored:
         names = ", ".join(stored) or "none yet"
         raise InvalidInputError(

@@ -145,8 +145,10 @@ class OpenLedger:
     def _fact(self, key: str) -> str | None:
         return self.database.read(lambda connection: get_meta(connection, key))
 
-    def within(self, where: Filter) -> Self:
-        """The same for reading, where all that is read passes a filter."""
+    def within(self, where: Filter | None) -> Self:
+        """The same for reading, where all that is read passes a filter, if any."""
+        if where is None:
+            return self
         view = copy(self)
         view.database = database = copy(self.database)
         database.where = where

@@ -10,6 +10,7 @@ from sqlalchemy import select
 from langmem_graph.storage import graph_neighbours
 from langmem_graph.storage.tables_and_migrations import RECORDS, records, vectors
 from langmem_graph.storage.vector_rows import centroids
+from langmem_graph.view import own_view
 from tests.support.models import AnswersBySchema
 from tests.support.topic_tracks import PROFILE, active, gather
 from tests.support.writing import echo, line_aliases, memories, turn
@@ -86,7 +87,7 @@ def test_a_session_is_found_by_the_messages_that_it_has_left(open_memory: Any) -
         memory.user(user).add(talk, session_id="s")
     memory.user("ana").forget(message="Taxes are due.")
     held = [
-        memory._services.read(user, lambda c: centroids(c, [1]), None)
+        memory._services.read(own_view(user), lambda c: centroids(c, [1]), None)
         for user in ("ana", "bob")
     ]
     assert held[0].sessions.tolist() == held[1].sessions.tolist() == [1]
@@ -145,7 +146,9 @@ def test_a_forgotten_record_leaves_no_vector(open_memory: Any) -> None:
     chain(memory.user("ana"), 2)
     memory.user("ana").forget(record="r0")
     rest = select(vectors.c.item).where(vectors.c.layer == RECORDS)
-    assert memory._services.read("ana", lambda c: c.scalars(rest).all(), None) == [2]
+    assert memory._services.read(
+        own_view("ana"), lambda c: c.scalars(rest).all(), None
+    ) == [2]
 
 
 def test_no_record_stays_in_a_cluster_that_is_gone(open_memory: Any) -> None:
@@ -163,7 +166,10 @@ def test_no_record_stays_in_a_cluster_that_is_gone(open_memory: Any) -> None:
     memory.user("ana").forget(record="r0")
     clustered = select(records.c.n).where(records.c.cluster.is_not(None))
     assert (
-        memory._services.read("ana", lambda c: c.scalars(clustered).all(), None) == []
+        memory._services.read(
+            own_view("ana"), lambda c: c.scalars(clustered).all(), None
+        )
+        == []
     )
 
 

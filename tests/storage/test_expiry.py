@@ -17,6 +17,7 @@ from langmem_graph.errors import InvalidInputError, SchemaTooNewError
 from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import expiry
 from langmem_graph.storage.message_queries import damage
+from langmem_graph.view import own_view
 from tests.conftest import let_go
 from tests.support.changes import Talk
 from tests.support.files import folder
@@ -321,7 +322,7 @@ def test_nothing_superseded_holds_again_and_what_is_said_stays(
         talk.user.forget(message=f"m{number}")
         after = statuses(talk)
         assert not {name for name in frozen if after.get(name) == "active"}
-    assert memory._services.read(talk.user.id, damage, [""]) == []
+    assert memory._services.read(own_view(talk.user.id), damage, [""]) == []
 
 
 def ended_by(before: dict[str, Any], gone: set[str], young: set[str]) -> set[str]:

@@ -16,6 +16,7 @@ from langmem_graph.storage import vector_rows
 from langmem_graph.storage.chroma_index import VectorIndex
 from langmem_graph.storage.tables_and_migrations import set_meta
 from langmem_graph.testing import HashEmbeddings
+from langmem_graph.view import own_view
 from tests.conftest import TroubledEmbeddings, said
 from tests.support.files import folder
 
@@ -75,7 +76,10 @@ def test_another_index_than_ours_is_said_and_the_vectors_stay_due(
             set_meta(connection, "index", "http://another/")
         report = user.add(said("second", id="2"), session_id="s")
         assert any("another Chroma" in warning for warning in report.warnings)
-        assert memory._services.read("u", vector_rows.count_waiting_vectors, 0) == 1
+        assert (
+            memory._services.read(own_view("u"), vector_rows.count_waiting_vectors, 0)
+            == 1
+        )
 
 
 def test_full_batches_reach_chroma_while_adding(tmp_path: Path) -> None:
