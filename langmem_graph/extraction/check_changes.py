@@ -123,7 +123,9 @@ def _fitting(evidence: _Evidence) -> Proposal:
     if relation == "adopts" and evidence.by is not None:
         relation = "replaces"  # by the memory that says without "if" what was settled
     event = event_in(record.event_time)
-    if relation == "skips_once" and (event is None or event.recurrence is None):
+    if relation == "skips_once" and event is None:
+        relation = "details"  # a habit without times holds on
+    elif relation == "skips_once" and event and event.recurrence is None:
         relation = "cancels"
     by = change.by if evidence.by is not None else None
     return change.model_copy(update={"relation": relation, "by": by})

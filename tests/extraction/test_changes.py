@@ -223,10 +223,13 @@ def test_skips_once_of_what_does_not_recur_cancels_it(new_talk: Any) -> None:
     assert talk.holding() == []
 
 
-def test_skips_once_of_what_has_no_time_lets_it_end(new_talk: Any) -> None:
+def test_skips_once_of_a_habit_without_times_leaves_it(new_talk: Any) -> None:
+    """ "I take the tram" holds on after "by car today, the trams are on strike"."""
     talk = new_talk()
-    talk.tell("Not Porto this time.", "skips_once")
-    assert talk.label.relation == "cancels"
+    report = talk.tell("Not Porto today.", "skips_once")
+    assert talk.holding() == PORTO_NOW
+    assert talk.ana.changes(talk.old) == []
+    assert report.updated == 0
 
 
 def test_a_day_on_which_nothing_takes_place_is_not_skipped(new_talk: Any) -> None:
