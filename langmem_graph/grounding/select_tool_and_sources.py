@@ -189,7 +189,7 @@ def _subjects_in(connection: Connection, request: str) -> list[str]:
     """The subjects of records that the request names, without the user."""
     named = record_queries.with_attributes(connection)
     subjects = {subject for _, subject, _ in named}
-    return sorted(said_of(request, subjects - {"user"}))
+    return sorted(said_of(request[:LONGEST_RANKED], subjects - {"user"}))
 
 
 def _by_attribute(

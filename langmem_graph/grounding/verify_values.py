@@ -54,7 +54,8 @@ _SAYS_BOOLEAN = {
 MOST_READ = 1_000_000
 """Quotes times the characters of the longest source."""
 MOST_CITED, MOST_VALUES = 8, 500  # quotes of one value, and values of one call
-MOST_QUOTED = 200_000  # characters of the quotes of all values
+MOST_QUOTED = 50_000  # characters of the quotes of all values
+MOST_NAMED = 20_000  # characters of the names of all chosen values
 MOST_AROUND = 2_000_000  # characters of the texts in which these quotes stand
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
 _LONGEST_NAME = 200  # of a choice that is found in another spelling
@@ -154,14 +155,16 @@ class ValueCheck:
         sources = self.evidence.sources
         trusted = sum(len(text) for one in sources for text in one.trusted)
         request = sum(len(one.text) for one in self.evidence.named([REQUEST]))
-        quoted = around = 0
+        quoted = around = named = 0
         for leaf in proposed:
+            if leaf.value in leaf.slot.choices:
+                named += sum(map(len, leaf.slot.names_of(str(leaf.value))))
             cited = self._cited(leaf.slot.path)
             quoted += sum(len(one.words) for one in cited)
             around += sum(len(one.text) for one in cited) if cited else request
             if any(not one.is_trusted for one in cited):
                 around += trusted
-        return quoted > MOST_QUOTED or around > MOST_AROUND
+        return quoted > MOST_QUOTED or around > MOST_AROUND or named > MOST_NAMED
 
     def filled(self, leaf: Leaf) -> FilledValue:
         """The value as it may be sent or offered, or why it is not."""
@@ -180,7 +183,8 @@ class ValueCheck:
         if isinstance(value, dict | list):
             return FilledValue(slot.path, "refused", reason="is no single value")
         current = [one for one in cited if not _is_outdated(one, value)]
-        for own in ([one for one in current if one.is_trusted], current):
+        trusted = [one for one in current if one.is_trusted]
+        for own in [trusted] if trusted == current else [trusted, current]:
             stands = all(
                 any(quoted_in(name, one.words) for one in own) for name in leaf.free
             )

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.ids_and_times import is_unicode
-from langmem_graph.server_urls import decoded, may_hold_password
+from langmem_graph.server_urls import decoded, holds_password, may_hold_password
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/.*)", re.DOTALL)
 """At least two characters, so that `C:/memory` is a directory."""
@@ -51,8 +51,21 @@ def read_location(given: Any) -> Any:
         # libpq ends its connection string there, and drops the port and `sslmode`.
         if "\0" in unquote(rest):
             raise InvalidInputError(f"No place has a zero character in it. {_WAYS}.")
+        _check_options(rest)
         return f"postgresql:{rest}"
     raise InvalidInputError(f"No memory is kept at {scheme}://. {_WAYS}.")
+
+
+def _check_options(rest: str) -> None:
+    """Refuse an option whose value holds a password: libpq quotes values in errors."""
+    _, _, options = rest.partition("?")
+    for option in options.split("&"):
+        _, _, value = option.partition("=")
+        if holds_password(value):
+            raise InvalidInputError(
+                "An option of this URL reads as two: options are separated by '&', and "
+                "signs of a password are percent-encoded."
+            )
 
 
 def is_database(location: Any) -> bool:

@@ -2,8 +2,7 @@
 records.
 
 A chain is a record with all that it superseded, directly or through others. Nothing is
-looked up item by item: the number of queries grows with the length of the longest chain
-alone.
+looked up item by item: one query finds all chains.
 """
 
 from collections import defaultdict
@@ -23,9 +22,15 @@ from langmem_graph.schemas import (
     RecordChange,
 )
 from langmem_graph.storage import message_queries, record_queries, record_writes
+from langmem_graph.storage.number_lists import one_of
 from langmem_graph.storage.record_changes import changes_of
 from langmem_graph.storage.record_queries import aware
-from langmem_graph.storage.record_writes import EXPIRED, SUPERSEDED, SUPERSEDES
+from langmem_graph.storage.record_writes import (
+    DISCARDED,
+    EXPIRED,
+    SUPERSEDED,
+    SUPERSEDES,
+)
 from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.tables_and_migrations import (
     ACTIVE,
@@ -41,6 +46,9 @@ PAST = (SUPERSEDED, EXPIRED)
 """The status of records that held once; a discarded one was taken back, and is no
 statement.
 """
+
+MOST_BETWEEN = 30
+"""Records between one that no longer holds and the newest, of which a label tells."""
 
 _SOURCES = select(
     record_sources.c.message, record_sources.c.record, record_sources.c.supporting
@@ -103,29 +111,49 @@ def _chains(connection: Connection, past: Iterable[int]) -> dict[int, list[int]]
         for n, one in facts.items()
         if n in holding or one.status in PAST
     }
-    return {n: _chain(n, above, rank) for n in wanted}
+    newest = _newest(above, rank)
+    return {n: _chain(n, above, rank, newest.get(n, n)) for n in wanted}
+
+
+def _newest(
+    above: Mapping[int, set[int]], rank: Mapping[int, tuple[bool, datetime, int]]
+) -> dict[int, int]:
+    """Of each record the one of the highest rank above it, directly or through
+    others.
+    """
+    below: dict[int, set[int]] = defaultdict(set)
+    for target, sources in above.items():
+        for source in sources:
+            below[source].add(target)
+    newest = dict[int, int]()
+    for n in sorted(rank, key=lambda n: rank[n], reverse=True):
+        fresh = [n]
+        while fresh:
+            targets = below[fresh.pop()] - newest.keys() - {n}
+            newest |= dict.fromkeys(targets, n)
+            fresh += targets
+    return newest
 
 
 def held_before(connection: Connection, newest: Iterable[int]) -> dict[int, list[int]]:
     """What each of these records superseded, directly or through others, the newest
     first; without what was corrected, as it held at no time.
     """
-    below: dict[int, set[int]] = defaultdict(set)
-    query = select(links.c.source, links.c.target, records.c.valid_from).join(
-        records, records.c.n == links.c.target
-    )
-    kept = query.where(links.c.kind == SUPERSEDES, records.c.status.in_(PAST))
-    kept = kept.where(*within(connection, RECORDS, records.c.n))
+    wanted = set(newest)
+    if not wanted:
+        return {}
     held = records.c.valid_to.is_(None) | (records.c.valid_to > records.c.valid_from)
+    edges = select(links.c.source, links.c.target, records.c.valid_from)
+    edges = edges.join(records, records.c.n == links.c.target)
+    edges = edges.where(links.c.kind == SUPERSEDES, records.c.status.in_(PAST), held)
+    edges = edges.where(*within(connection, RECORDS, records.c.n))
+    first = edges.where(one_of(links.c.source, wanted)).cte("held", recursive=True)
+    every = first.union(edges.join(first, links.c.source == first.c.target))
+    below: dict[int, set[int]] = defaultdict(set)
     since = dict[int, datetime]()
-    fresh = set(newest)
-    wanted = set(fresh)
-    while fresh:
-        rows = list(rows_where_in(connection, kept.where(held), links.c.source, fresh))
-        for row in rows:
-            below[row.source].add(row.target)
-        fresh = {row.target for row in rows} - since.keys() - wanted
-        since |= {row.target: row.valid_from for row in rows}
+    for row in connection.execute(select(every)):
+        below[row.source].add(row.target)
+        since[row.target] = row.valid_from
     return {n: _reached(n, below, since) for n in wanted}
 
 
@@ -146,18 +174,16 @@ def _successors(connection: Connection, items: Collection[int]) -> dict[int, set
     superseded.
     """
     above: dict[int, set[int]] = defaultdict(set)
-    query = select(links.c.target, links.c.source).join(
-        records, records.c.n == links.c.source
-    )
-    kept = query.where(links.c.kind == SUPERSEDES, records.c.status != "discarded")
-    kept = kept.where(*within(connection, RECORDS, records.c.n))
-    seen = set(items)
-    fresh = set(items)
-    while fresh:
-        for row in rows_where_in(connection, kept, links.c.target, fresh):
-            above[row.target].add(row.source)
-        fresh = {n for target in fresh for n in above[target]} - seen
-        seen |= fresh
+    if not items:
+        return above
+    edges = select(links.c.target, links.c.source)
+    edges = edges.join(records, records.c.n == links.c.source)
+    edges = edges.where(links.c.kind == SUPERSEDES, records.c.status != DISCARDED)
+    edges = edges.where(*within(connection, RECORDS, records.c.n))
+    first = edges.where(one_of(links.c.target, items)).cte("later", recursive=True)
+    every = first.union(edges.join(first, links.c.target == first.c.source))
+    for row in connection.execute(select(every)):
+        above[row.target].add(row.source)
     return above
 
 
@@ -165,15 +191,17 @@ def _chain(
     n: int,
     above: Mapping[int, set[int]],
     rank: Mapping[int, tuple[bool, datetime, int]],
+    newest: int,
 ) -> list[int]:
-    """This record and those above it, directly or through others, by their ranks."""
+    """This record, the nearest above it by their ranks, and the newest."""
     reached = set[int]()
     fresh = {n}
-    while fresh:
+    while fresh and len(reached) < MOST_BETWEEN:
         fresh = {s for target in fresh for s in above.get(target, ())} - reached - {n}
         reached |= fresh
-    ranked = sorted(rank[other] for other in reached if other in rank)
-    return [n, *(number for _, _, number in ranked)]
+    ranked = sorted(rank[other] for other in (reached - {newest}) if other in rank)
+    between = [number for _, _, number in ranked]
+    return [n, *between] if newest == n else [n, *between, newest]
 
 
 def labels_of_records(

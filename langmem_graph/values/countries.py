@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from langmem_graph.values import word_list
@@ -265,6 +266,9 @@ def _currency_names() -> Mapping[str, set[str]]:
     return names
 
 
+MOST_NUMBERS = 30  # of a value's quotes that are compared with it
+
+
 def is_same_number(
     value: str, quotes: Sequence[tuple[str, str]], zone: str | None = None
 ) -> bool:
@@ -279,7 +283,8 @@ def is_same_number(
     """
     if not _FORM.fullmatch(value):
         return False
-    written = [number for one in quotes for number in _numbers_in(*one)]
+    found_in_quotes = (number for one in quotes for number in _numbers_in(*one))
+    written = list(islice(found_in_quotes, MOST_NUMBERS))
     own = [
         parsed
         for one in written

@@ -11,7 +11,7 @@ a number.
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate
 
 from langmem_graph.values import word_list
@@ -26,6 +26,10 @@ UNSPACED = (
 )
 """Thai, Lao, Burmese, Khmer, kana, Han, Hangul: words follow each other without a
 space.
+"""
+MOST_PLACES = 1_000
+"""At which characters are looked for in a text; no value stands alone after so many
+places where it is part of something longer.
 """
 _EMOJI_STYLE = "\ufe0f"
 _UNSPACED = re.compile(f"[{UNSPACED}]")
@@ -43,33 +47,15 @@ _GROUPS_BEFORE = re.compile(r"(?<![\w.,-])[1-9]\d{0,2}[ \u00a0\u202f]\Z")
 
 
 def places(wanted: str, text: str) -> Iterator[int]:
-    """Where the characters begin in the text, overlapping places included.
-
-    Knuth, Morris and Pratt's way takes linear time for "a a a b" in "a a a a a" too.
+    """Where the characters begin in the text, overlapping places included; the first
+    `MOST_PLACES`.
     """
-    first = text.find(wanted)
-    if not wanted or first < 0:
-        return
-    borders = _borders(wanted)
-    found = 0
-    for place in range(first, len(text)):
-        while found and wanted[found] != text[place]:
-            found = borders[found - 1]
-        found += wanted[found] == text[place]
-        if found == len(wanted):
-            yield place + 1 - found
-            found = borders[found - 1]
-
-
-def _borders(wanted: str) -> list[int]:
-    """For each place, how many characters up to it are a shorter beginning of all."""
-    borders = [0]
-    for sign in wanted[1:]:
-        found = borders[-1]
-        while found and wanted[found] != sign:
-            found = borders[found - 1]
-        borders.append(found + (wanted[found] == sign))
-    return borders
+    place = text.find(wanted) if wanted else -1
+    for _ in range(MOST_PLACES):
+        if place < 0:
+            return
+        yield place
+        place = text.find(wanted, place + 1)
 
 
 def tokens(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
@@ -295,6 +281,7 @@ def is_telling(text: str, quote: str) -> bool:
     )
 
 
+@lru_cache(maxsize=16)  # a message is asked for each value that it says
 def _plain_quote(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).translate(_ALIKE).casefold()
     return " ".join(folded.split())

@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.extraction.verify_values import grade_of
 from langmem_graph.grounding.schema_check import problem
+from langmem_graph.values import matching
+from langmem_graph.values.countries import is_same_number
 from tests.support.flights import filling
 from tests.support.models import AnswersBySchema
 
@@ -281,6 +284,44 @@ def test_long_names_of_many_choices_take_no_long(open_memory: Any) -> None:
     user = open_memory(AnswersBySchema(ToolFill=fill)).user("ana")
     start = time.process_time()
     user.ground(tool, asked)
+    assert time.process_time() - start < 8
+
+
+def test_names_of_many_choices_are_too_many(open_memory: Any) -> None:
+    names = ";".join(f"k: {'b' * n}{'a' * (180 - n)}" for n in range(19))
+    part = {"enum": ["k", "z"], "description": names}
+    properties = {f"p{n}": part for n in range(57)}
+    tool = {"title": "act", "type": "object", "properties": properties}
+    asked = f"take {'b' * 200}{'a' * 200} now"
+    fill = filling(*((f"p{n}", "k", "f0", asked) for n in range(57)))
+    call = open_memory(AnswersBySchema(ToolFill=fill)).user("ana").ground(tool, asked)
+    assert "the model's arguments are too large to be checked" in call.warnings
+
+
+def test_long_quotes_of_many_values_are_too_many(open_memory: Any) -> None:
+    part = {"type": "string", "format": "date-time"}
+    properties = {f"p{n}": part for n in range(22)}
+    tool = {"title": "act", "type": "object", "properties": properties}
+    asked = "3 Dec " * 390
+    fill = filling(*((f"p{n}", "2031-01-01T07:07", "f0", asked) for n in range(22)))
+    call = open_memory(AnswersBySchema(ToolFill=fill)).user("ana").ground(tool, asked)
+    assert "the model's arguments are too large to be checked" in call.warnings
+
+
+def test_a_value_is_looked_for_at_a_number_of_places() -> None:
+    assert len(list(matching.places("42", "142 " * 9_000))) == matching.MOST_PLACES
+    assert matching.holds_value("142 " * 500 + "42", "42")
+    start = time.process_time()
+    for value in range(500):
+        grade_of("42", str(value), ["142 " * 20_000])
+    assert time.process_time() - start < 8
+
+
+def test_of_many_numbers_in_quotes_the_first_are_compared() -> None:
+    codes = " ".join(f"+{code}" for code in range(1, 200))
+    numbers = " ".join(f"{n:06}" for n in range(100_000, 101_000))
+    start = time.process_time()
+    assert not is_same_number("+99912345678", [(codes, codes), (numbers, numbers)])
     assert time.process_time() - start < 8
 
 

@@ -282,9 +282,32 @@ def test_whatever_superseded_what_the_newest_is_what_holds(pairs: list[int]) -> 
     holding = {n for n in range(9) if above.get(n, n) == n}
     rank = {n: (n in holding, JUNE + timedelta(days=n), n) for n in range(9)}
     successors = {n: {later} for n, later in above.items() if later != n}
+    found = superseded_labels._newest(successors, rank)
     for n in range(9):
-        newest = superseded_labels._chain(n, successors, rank)[-1]
+        newest = superseded_labels._chain(n, successors, rank, found.get(n, n))[-1]
         last = n
         while last not in holding:
             last = above[last]
         assert newest == last
+
+
+def test_a_long_chain_takes_few_statements_and_names_the_newest(memory: Memory) -> None:
+    ana = memory.user("ana")
+    ana.add([{"role": "user", "content": "Balance.", "id": "m"}], session_id="s")
+    rows = [
+        {
+            "record_id": f"r{n}",
+            "text": f"The balance is {n}.",
+            "source_message_ids": ["m"],
+            "supersedes": [f"r{n - 1}"] if n else [],
+        }
+        for n in range(100)
+    ]
+    assert len(ana.add_records(rows).stored) == 100
+    (first,) = ana.get_records("r0")
+    (label,) = first.labels
+    assert label.newest_id == "r99"
+    assert label.replaced_by == "The balance is 99."
+    assert label.between[0] == "The balance is 1."
+    assert len(label.between) == superseded_labels.MOST_BETWEEN
+    assert _statements(memory, lambda: ana.get_records("r0")) < 20

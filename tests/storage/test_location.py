@@ -486,3 +486,25 @@ def test_the_environment_names_a_database_in_any_spelling(
         Memory.from_environment()
     assert SECRET not in str(error.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "sslmode=require;password=S3CRET",
+        "sslmode=require%20password=S3CRET",
+        "gssencmode=disable,password%3DS3CRET",
+        "hostaddr=127.0.0.1;password=S3CRET",
+        "connect_timeout=1&user=ann;password=S3CRET",
+    ],
+)
+def test_options_that_hold_a_password_are_refused(options: str) -> None:
+    """libpq quotes an option's value in its error."""
+    with pytest.raises(InvalidInputError) as refused:
+        Memory(f"postgresql://u@/db?host=/nowhere&{options}", embeddings="hash")
+    assert "S3CRET" not in str(refused.value)
+
+
+def test_an_option_for_a_password_is_none() -> None:
+    place = "postgresql://u@/db?host=/nowhere&password=S3CRET&options=-c%20a%3Db"
+    assert read_location(place) == place
