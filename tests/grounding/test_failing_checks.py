@@ -300,10 +300,10 @@ def test_names_of_many_choices_are_too_many(open_memory: Any) -> None:
 
 def test_long_quotes_of_many_values_are_too_many(open_memory: Any) -> None:
     part = {"type": "string", "format": "date-time"}
-    properties = {f"p{n}": part for n in range(22)}
+    properties = {f"p{n}": part for n in range(52)}
     tool = {"title": "act", "type": "object", "properties": properties}
-    asked = "3 Dec " * 390
-    fill = filling(*((f"p{n}", "2031-01-01T07:07", "f0", asked) for n in range(22)))
+    asked = "3 Dec " * 166
+    fill = filling(*((f"p{n}", "2031-01-01T07:07", "f0", asked) for n in range(52)))
     call = open_memory(AnswersBySchema(ToolFill=fill)).user("ana").ground(tool, asked)
     assert "the model's arguments are too large to be checked" in call.warnings
 
