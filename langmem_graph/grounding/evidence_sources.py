@@ -106,7 +106,7 @@ class Evidence:
         return None
 
 
-MOST_SUPERSEDED = 50  # texts with which each value of a source is compared
+MOST_SUPERSEDED = 20  # texts with which each value of a source is compared
 
 
 @dataclass(frozen=True)
