@@ -378,6 +378,22 @@ SIXTH = {
         ("batches with a second call", "20/78 (26%)"),
     )
 }
+SEVENTH = {
+    "live": (
+        ("changes accepted", "16/16 (100%)"),
+        ("nothing changes: what still holds superseded", "1/8 (12%)"),
+        ("outdated statements shown unlabelled", "0/19 (0%)"),
+        ("batches with a second call", "1/49 (2%)"),
+    )
+}
+EIGHTH = {
+    "live": (
+        ("changes accepted", "16/16 (100%)"),
+        ("nothing changes: what still holds superseded", "0/8 (0%)"),
+        ("outdated statements shown unlabelled", "0/18 (0%)"),
+        ("batches with a second call", "2/49 (4%)"),
+    )
+}
 FIFTH = {
     "live": (
         ("changes accepted", "32/32 (100%)"),
@@ -399,6 +415,8 @@ FIFTH = {
         ("truth_third", THIRD),
         ("truth_fifth", FIFTH),
         ("truth_sixth", SIXTH),
+        ("truth_seventh", SEVENTH),
+        ("truth_eighth", EIGHTH),
     ],
     ids=str,
 )
