@@ -50,8 +50,8 @@ def test_a_filter_is_looked_up_for_each_row(database: str, layer: str) -> None:
         )
         where = parsed({"project": "atlas"})
         with (
-            memory._services.room("ana", where=where) as room,
-            room.database.read_transaction() as connection,
+            memory._services.room("ana") as room,
+            room.within(where).database.read_transaction() as connection,
         ):
             number = {"messages": messages.c.n, "records": records.c.n}[layer]
             query = sa.select(number).where(*within(connection, layer, number))
