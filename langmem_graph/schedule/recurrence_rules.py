@@ -34,7 +34,7 @@ _LISTS = {
 _PARTS = {
     "FREQ": "HOURLY|DAILY|WEEKLY|MONTHLY|YEARLY",
     "INTERVAL": r"[1-9]\d{0,3}",
-    "COUNT": r"[1-9]\d{0,2}",
+    "COUNT": r"[1-9]\d{0,3}",
     "UNTIL": r".+",
     "WKST": _DAY,
     **{name: f"(?:{one})(?:,(?:{one}))*" for name, one in _LISTS.items()},
