@@ -106,9 +106,6 @@ class Evidence:
         return None
 
 
-MOST_SUPERSEDED = 20  # texts with which each value of a source is compared
-
-
 @dataclass(frozen=True)
 class StoredFacts:
     """The stored state of the messages and records behind some facts."""
@@ -123,11 +120,10 @@ class StoredFacts:
     """By message: texts of records made of it that are no longer true."""
 
     def superseded_texts(self, messages: Sequence[str]) -> tuple[str, ...]:
-        """Texts of the superseded records that were made of these messages; the last
-        `MOST_SUPERSEDED`.
-        """
-        texts = [t for message in messages for t in self.superseded.get(message, [])]
-        return tuple(texts[-MOST_SUPERSEDED:])
+        """Texts of the superseded records that were made of these messages."""
+        return tuple(
+            text for message in messages for text in self.superseded.get(message, [])
+        )
 
     def messages_of(self, fact: Fact) -> list[Message]:
         """The fact's messages that are stored."""

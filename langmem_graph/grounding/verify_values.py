@@ -56,7 +56,7 @@ MOST_READ = 1_000_000
 MOST_CITED, MOST_VALUES = 8, 500  # quotes of one value, and values of one call
 MOST_QUOTED = 50_000  # characters of the quotes of all values
 MOST_NAMED = 20_000  # characters of the names of all chosen values
-MOST_AROUND = 2_000_000  # characters of the texts in which these quotes stand
+MOST_AROUND = 2_000_000  # characters of the texts in which these quotes stand or stood
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
 _LONGEST_NAME = 200  # of a choice that is found in another spelling
 _GAP = r"[\s_'’-]{0,2}"
@@ -162,6 +162,9 @@ class ValueCheck:
             cited = self._cited(leaf.slot.path)
             quoted += sum(len(one.words) for one in cited)
             around += sum(len(one.text) for one in cited) if cited else request
+            # each value is also looked for in what its sources said before
+            former = [text for one in cited for text in one.source.superseded]
+            around += sum(map(len, former))
             if any(not one.is_trusted for one in cited):
                 around += trusted
         return quoted > MOST_QUOTED or around > MOST_AROUND or named > MOST_NAMED
