@@ -41,7 +41,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings
 from langmem_graph.storage.postgres_database import PostgresDatabase, connect, room_of
 from langmem_graph.storage.postgres_schema import ROOM_TABLES, prepare
-from langmem_graph.storage.tables_and_migrations import note_owner, set_meta
+from langmem_graph.storage.tables import note_owner, set_meta
 
 K = 10
 CALL = 200

@@ -5,14 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import Connection
-
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.filters import Where, parsed
 from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.rooms import RoomAccess, described, shared_key
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.reading import Reading
 from langmem_graph.view import View
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class UserMethods:
         return replace(view, rooms=(self.id, *allowed), refused=tuple(texts))
 
     def _read_along(
-        self, where: Where | None, query: Callable[[Connection], list[T]]
+        self, where: Where | None, query: Callable[[Reading], list[T]]
     ) -> list[T]:
         """What a query gives in the user's room under a filter, then in the shared
         ones.
@@ -86,7 +85,7 @@ class UserMethods:
 
     def _read(
         self,
-        query: Callable[Concatenate[Connection, P], list[T]],
+        query: Callable[Concatenate[Reading, P], list[T]],
         *args: P.args,
         **options: P.kwargs,
     ) -> list[T]:
@@ -94,7 +93,7 @@ class UserMethods:
         return self._read_within(None, lambda c: query(c, *args, **options))
 
     def _read_within(
-        self, where: Where | None, query: Callable[[Connection], list[T]]
+        self, where: Where | None, query: Callable[[Reading], list[T]]
     ) -> list[T]:
         """The same under a filter."""
         return self._services.read(self._own_view(where), query, [])

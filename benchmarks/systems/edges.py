@@ -12,8 +12,9 @@ from langmem_graph.reasoning import counterfactual
 from langmem_graph.results import Fact
 from langmem_graph.retrieval.example_search import linked_facts
 from langmem_graph.retrieval.search_common import UserSearch
+from langmem_graph.storage.effects import ACTIVE
 from langmem_graph.storage.graph_neighbours import SEMANTIC
-from langmem_graph.storage.tables_and_migrations import ACTIVE, links, records
+from langmem_graph.storage.tables import links, records
 
 
 class Edges(Reasoning):

@@ -21,7 +21,7 @@ from langmem_graph.schemas import Record, RecordChange
 from langmem_graph.settings import Settings
 from langmem_graph.storage.record_changes import changes_of
 from langmem_graph.storage.record_queries import numbers_of
-from langmem_graph.storage.tables_and_migrations import calls as call_table
+from langmem_graph.storage.tables import calls as call_table
 from langmem_graph.tokens import token_counter
 from langmem_graph.view import own_view
 

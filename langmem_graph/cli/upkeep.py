@@ -2,6 +2,7 @@
 are kept.
 """
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,12 +19,19 @@ from langmem_graph.cli.options import (
 )
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
+from langmem_graph.storage.location import is_database, read_location
+from langmem_graph.storage.migrations import MIGRATIONS
+from langmem_graph.storage.rehearsal import Rehearsal, rehearse_directory
 
 OneUserOption = Annotated[
     str | None, typer.Option("--user", "-u", help="Only this user; default: all.")
 ]
 UrlArgument = Annotated[
-    str, typer.Argument(metavar="URL", help="postgresql://USER@HOST/NAME")
+    str,
+    typer.Argument(
+        metavar="URL",
+        help="postgresql://USER@HOST/NAME; for --dry-run a directory too.",
+    ),
 ]
 
 
@@ -140,15 +148,39 @@ def migrate(
             "--rewrite", help="Also take deleted words out of large tables; locks each."
         ),
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would do, and do nothing.")
+    ] = False,
 ) -> None:
     """Prepare a PostgreSQL database for memories, or bring its tables up to date."""
+    location = read_location(url)
+    if dry_run and not is_database(location):
+        for tried in rehearse_directory(Path(location)):
+            _print_rehearsal(tried, len(MIGRATIONS))
+        return
     try:
-        from langmem_graph.storage.postgres_schema import prepare
+        from langmem_graph.storage.postgres_schema import VERSION, prepare, rehearse
     except ImportError as error:
         text = "PostgreSQL needs an extra: pip install 'langmem-graph[postgres]'."
         raise InvalidInputError(text) from error
+    if dry_run:
+        _print_rehearsal(rehearse(url), VERSION)
+        return
     version = prepare(url, index or [], rewrite=rewrite)
     printing.note(f"The database is prepared: version {version} of its tables.")
+
+
+def _print_rehearsal(tried: Rehearsal, newest: int) -> None:
+    if tried.problem is not None:
+        printing.note(f"{tried.place}: it would fail. {tried.problem}")
+    elif tried.version == newest:
+        printing.note(f"{tried.place}: version {newest}, nothing to do.")
+    else:
+        history = f"{tried.effects:,} effects upon {tried.records:,} records"
+        printing.note(
+            f"{tried.place}: version {tried.version} would become {newest}, with "
+            f"{history}. Nothing was changed."
+        )
 
 
 def move(

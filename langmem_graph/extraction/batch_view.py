@@ -8,8 +8,6 @@ guessing.
 import secrets
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection
-
 from langmem_graph.extraction.records_in_view import records_in_view
 from langmem_graph.extraction.state import Batch, BatchView, Candidate, ShownMessage
 from langmem_graph.ids_and_times import in_zone
@@ -19,6 +17,7 @@ from langmem_graph.schedule.times import event_in, with_weekday, zone_of
 from langmem_graph.schemas import Message, Record
 from langmem_graph.storage import message_queries, pending_messages
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.user_room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 
@@ -58,7 +57,7 @@ def draw_first_alias() -> int:
 
 
 def _before(
-    connection: Connection, batch: Batch, counter: TokenCounter, message_chars: int
+    connection: Reading, batch: Batch, counter: TokenCounter, message_chars: int
 ) -> list[tuple[int, Message]]:
     """What was said in the first session of the batch before it, within a budget of
     tokens.

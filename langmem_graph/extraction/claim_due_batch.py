@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
-from sqlalchemy import Connection
-
 from langmem_graph.extraction.state import (
     Batch,
     Counts,
@@ -21,8 +19,9 @@ from langmem_graph.extraction.state import (
 )
 from langmem_graph.llm.structured_calls import RunUsage
 from langmem_graph.runtime import StepRun
-from langmem_graph.storage import call_log, pending_messages, tables_and_migrations
+from langmem_graph.storage import call_log, pending_messages, tables
 from langmem_graph.storage.pending_messages import Unread
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.user_room import Room
 
 # completed turns of a user's first batch and of the later ones
@@ -105,20 +104,20 @@ async def give_back(
     return await deps.services.in_room(run.user, work)
 
 
-def _next_batch(connection: Connection, *, force: bool) -> Batch | None:
+def _next_batch(connection: Reading, *, force: bool) -> Batch | None:
     """The oldest batch that is due; with `force`, a batch need not be full."""
     unread = in_order(pending_messages.unread_messages(connection))
     going_on = None if force else open_session(connection)
     ended = [message for message in unread if message.session != going_on]
     if ended:
         return next(batches_of(ended))
-    read = int(tables_and_migrations.get_meta(connection, TURNS_READ) or 0)
+    read = int(tables.get_meta(connection, TURNS_READ) or 0)
     return _of_open_session(
         unread, LATER_BATCHES if read >= FIRST_BATCH else FIRST_BATCH
     )
 
 
-def open_session(connection: Connection) -> int | None:
+def open_session(connection: Reading) -> int | None:
     """The session of the last message; None where it has been idle for so long that it
     ended.
     """

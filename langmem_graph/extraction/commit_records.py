@@ -12,8 +12,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection
-
 from langmem_graph.extraction.claim_due_batch import TURNS_READ
 from langmem_graph.extraction.state import (
     Candidate,
@@ -32,17 +30,18 @@ from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage import (
     message_queries,
     pending_messages,
-    record_changes,
+    record_effects,
     record_queries,
     record_writes,
     removed_words,
-    tables_and_migrations,
+    tables,
 )
 from langmem_graph.storage.add_records import UnusableRecordError, draft
+from langmem_graph.storage.effects import ADOPT, CONFIRM, SKIP, UNSCHEDULE
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.record_changes import NewChange
-from langmem_graph.storage.record_writes import REFINES, Change, Draft, naive
-from langmem_graph.storage.tables_and_migrations import RECORDS
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.record_writes import Change, Draft, Words, naive
+from langmem_graph.storage.tables import RECORDS
 from langmem_graph.storage.user_room import Room, note_deletion
 
 MADE_BY = "model"
@@ -91,8 +90,8 @@ async def schedule(
                         "schedule rules", "it has neither a time nor a recurrence"
                     )
                     facet = {"facet": "none"}
-                    record_writes.change_record(
-                        connection, n, "unschedule", change, facet
+                    record_effects.change_record(
+                        connection, n, UNSCHEDULE, change, facet
                     )
         return {}
 
@@ -100,7 +99,7 @@ async def schedule(
 
 
 def _commit(
-    connection: Connection, services: Services, state: ExtractionState
+    connection: Reading, services: Services, state: ExtractionState
 ) -> tuple[list[int], Counts]:
     """Returns the records that are new or have changed, and the counts of the batch."""
     batch = state["batch"]
@@ -139,15 +138,13 @@ def _commit(
     ]
     counts = counts.model_copy(update={"to_forget": forgotten})
     pending_messages.mark_read(connection, batch.items)
-    turns = (
-        int(tables_and_migrations.get_meta(connection, TURNS_READ) or 0) + batch.turns
-    )
-    tables_and_migrations.set_meta(connection, TURNS_READ, str(turns))
+    turns = int(tables.get_meta(connection, TURNS_READ) or 0) + batch.turns
+    tables.set_meta(connection, TURNS_READ, str(turns))
     return sorted(changed), counts
 
 
 def _forget(
-    connection: Connection, services: Services, request: ToForget
+    connection: Reading, services: Services, request: ToForget
 ) -> ForgetRequest:
     """Take out of messages and records what the user asks to be forgotten."""
     asked = message_queries.messages_by_number(connection, [request.message])
@@ -208,7 +205,7 @@ def _begins_then(proposal: Proposal, candidates: list[Candidate | None]) -> bool
 
 
 def _store(
-    connection: Connection,
+    connection: Reading,
     services: Services,
     candidates: list[Candidate | None],
     begins: Mapping[int | None, datetime],
@@ -235,7 +232,7 @@ def _store(
 
 
 def _draft(
-    connection: Connection,
+    connection: Reading,
     services: Services,
     candidate: Candidate,
     begins: datetime | None,
@@ -258,7 +255,7 @@ def _draft(
 
 
 def _carry_out(
-    connection: Connection, n: int, proposal: Proposal, made: Made, zone: str | None
+    connection: Reading, n: int, proposal: Proposal, made: Made, zone: str | None
 ) -> set[int]:
     """Carry out one change; returns the older records and others that have changed by
     it.
@@ -271,19 +268,16 @@ def _carry_out(
     if old is None or by == n or (by is None and proposal.by is not None):
         return set()
     change = successor.change if successor else Change.new(MADE_BY)
-    change = replace(change, reason=f"{proposal.relation}: “{proposal.quote}”")
     told = proposal.model_dump(include=_TOLD)
-    written = NewChange(record=n, by_record=by, since=naive(proposal.since), **told)
+    words = Words(since=naive(proposal.since), **told)
     if newer and proposal.relation == "replaces" and newer[1].said_at < old.said_at:
-        return _insert_in_chain(connection, newer[0], n, written, change)
-    if not _apply(connection, proposal, (n, old), newer, change, zone):
-        return set()
-    record_changes.write(connection, written, change)
-    return {n}
+        return _insert_in_chain(connection, newer[0], n, words, change)
+    is_done = _apply(connection, proposal, words, (n, old), newer, change, zone)
+    return {n} if is_done else set()
 
 
 def _insert_in_chain(
-    connection: Connection, n: int, newest: int, written: NewChange, change: Change
+    connection: Reading, n: int, newest: int, words: Words, change: Change
 ) -> set[int]:
     """Let a record that was said before the newest one, and stored after it, hold
     between those of the same matter; returns the records that have changed by it.
@@ -300,15 +294,15 @@ def _insert_in_chain(
     for former_n, successor in ends.items():
         begins = record_queries.facts_of(connection, [successor])[successor].valid_from
         until = record_queries.aware(begins)
-        record_writes.supersede(connection, former_n, successor, until, change)
-        ended = replace(written, record=former_n, by_record=successor, since=begins)
-        record_changes.write(connection, ended, change)
+        since = replace(words, since=begins)
+        record_effects.supersede(connection, former_n, successor, until, change, since)
     return set(ends)
 
 
 def _apply(
-    connection: Connection,
+    connection: Reading,
     proposal: Proposal,
+    words: Words,
     older: tuple[int, Record],
     newer: tuple[int, Record] | None,
     change: Change,
@@ -324,25 +318,28 @@ def _apply(
     if relation in NO_LONGER:
         until = _until(proposal, old, newer[1] if newer else None, said_at)
         if newer is None:
-            record_writes.end_record(connection, n, "end", until, change)
+            record_effects.end_record(connection, n, until, change, words)
         else:
-            record_writes.supersede(connection, n, newer[0], until, change)
+            record_effects.supersede(connection, n, newer[0], until, change, words)
     elif relation in ("confirms", "adopts"):
         sources = [
             m for m in (proposal.message, proposal.agreed_message) if m is not None
         ]
         record_writes.add_sources(connection, n, sources, supporting=True)
         adopted = {"confirmation": "confirmed"} if relation == "adopts" else {}
-        op = "adopt" if adopted else "confirm"
-        record_writes.change_record(connection, n, op, change, adopted)
+        op = ADOPT if adopted else CONFIRM
+        record_effects.change_record(connection, n, op, change, adopted, words)
     elif relation == "skips_once":
         day = proposal.since.isoformat() if proposal.since else None
         event = with_skipped(old.event_time, day, said_at, zone)
         if event is None:
             return False
-        record_writes.change_record(connection, n, "skip", change, {"event": event})
+        former = (old.event_time or {}).get("skipped") or []
+        skipped = [day for day in event["skipped"] if day not in former]
+        left_out = {"skipped": skipped}
+        record_effects.change_record(connection, n, SKIP, change, left_out, words)
     elif newer is not None:
-        record_writes.add_link(connection, newer[0], n, REFINES)
+        record_effects.refine(connection, n, newer[0], change, words)
     return relation != "details" or newer is not None
 
 

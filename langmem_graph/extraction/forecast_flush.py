@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from langchain_core.messages import SystemMessage
 from pydantic import BaseModel
-from sqlalchemy import Connection
 
 from langmem_graph.errors import NothingStoredError
 from langmem_graph.extraction.batch_view import (
@@ -35,6 +34,7 @@ from langmem_graph.schemas import Message
 from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries, pending_messages
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.reading import Reading
 from langmem_graph.tokens import TokenCounter, token_counter
 
 OUTPUT_SHARE = 1.0
@@ -89,7 +89,7 @@ def forecast(services: Services, user_id: str, *, finds_causes: bool) -> FlushFo
 
 
 def _foresee(
-    connection: Connection, settings: Settings, finds_causes: bool
+    connection: Reading, settings: Settings, finds_causes: bool
 ) -> FlushForecast:
     counter = token_counter(settings.encoding)
     unread = pending_messages.unread_messages(connection)
@@ -117,7 +117,7 @@ def _foresee(
 
 
 def _sizes(
-    connection: Connection,
+    connection: Reading,
     batches: Sequence[Batch],
     counter: TokenCounter,
     settings: Settings,
@@ -141,7 +141,7 @@ def _said(messages: Iterable[Message], counter: TokenCounter, chars: int) -> int
     return sum(counter.count(shortened(message.text, chars)) for message in messages)
 
 
-def _before(connection: Connection, batch: Batch) -> list[Message]:
+def _before(connection: Reading, batch: Batch) -> list[Message]:
     """What was said before the batch in its first session, as far as a call may show
     it.
     """

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from langmem_graph.extraction.batch_view import message_lines, record_lines
 from langmem_graph.extraction.state import (
@@ -33,12 +33,8 @@ from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Record
 from langmem_graph.storage import message_queries, record_queries
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.tables_and_migrations import (
-    SPOKEN,
-    messages,
-    record_sources,
-    records,
-)
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import SPOKEN, messages, record_sources, records
 from langmem_graph.storage.user_room import Room
 from langmem_graph.values.matching import holds, is_telling
 
@@ -188,7 +184,7 @@ class _Numbers(NamedTuple):
     records: set[int]
 
 
-def _repeating(connection: Connection, removed: _Removed) -> _Numbers:
+def _repeating(connection: Reading, removed: _Removed) -> _Numbers:
     """Further texts in which the thing or removed words stand."""
     parts = (removed.messages, removed.records, removed.candidates)
     words = {span for part in parts for spans in part.values() for span in spans}
@@ -205,19 +201,19 @@ def _repeating(connection: Connection, removed: _Removed) -> _Numbers:
     return found
 
 
-def _sources(connection: Connection, numbers: Iterable[int]) -> Iterable[int]:
+def _sources(connection: Reading, numbers: Iterable[int]) -> Iterable[int]:
     s = record_sources.c
     query = select(s.message).where(s.record.in_(list(numbers)))
     return connection.scalars(query).all()
 
 
-def _made_of(connection: Connection, numbers: Iterable[int]) -> Iterable[int]:
+def _made_of(connection: Reading, numbers: Iterable[int]) -> Iterable[int]:
     s = record_sources.c
     query = select(s.record).where(s.message.in_(list(numbers)))
     return connection.scalars(query).all()
 
 
-def _around(connection: Connection, numbers: Iterable[int]) -> Iterable[int]:
+def _around(connection: Reading, numbers: Iterable[int]) -> Iterable[int]:
     """The messages before and after these ones in the same sessions."""
     m = messages.c
     wanted = {n + step for n in numbers for step in range(-BEFORE, AFTER + 1)}

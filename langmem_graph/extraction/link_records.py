@@ -7,13 +7,13 @@ Causal edges are looked for where a session or a flush has ended (`link_causally
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection
 
 from langmem_graph.extraction.state import Dependencies, ExtractionState
 from langmem_graph.runtime import StepRun
 from langmem_graph.settings import Settings
 from langmem_graph.storage import graph_neighbours, record_queries, vector_rows
-from langmem_graph.storage.tables_and_migrations import RECORDS
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import RECORDS
 from langmem_graph.storage.user_room import Room
 
 SAMPLE_RECORDS, MIN_SAMPLE = 200, 20
@@ -63,7 +63,7 @@ async def link(
     return await deps.services.in_room(run.user, work)
 
 
-def _thresholds(connection: Connection, settings: Settings) -> _Thresholds:
+def _thresholds(connection: Reading, settings: Settings) -> _Thresholds:
     """As set, else what few of the user's own random pairs reach (ActMem 1.6, A1)."""
     numbers = record_queries.all_numbers(connection)
     sample = numbers[:: max(1, len(numbers) // SAMPLE_RECORDS)]
@@ -82,7 +82,7 @@ def _thresholds(connection: Connection, settings: Settings) -> _Thresholds:
 
 
 def _join(
-    connection: Connection,
+    connection: Reading,
     clusters: graph_neighbours.Clusters,
     n: int,
     thresholds: _Thresholds,

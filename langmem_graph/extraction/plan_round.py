@@ -5,13 +5,12 @@ They are made where a session or a flush has ended and enough has changed. What 
 is read from the ledger: a round that a killed process has not finished is due again.
 """
 
-from sqlalchemy import Connection
-
 from langmem_graph.extraction.claim_due_batch import open_session
 from langmem_graph.extraction.state import Dependencies, ExtractionState
 from langmem_graph.rooms import shared_name
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage import rounds
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.user_room import Room
 
 # fewer changed records wait for the next round; own figure, as is the following
@@ -43,7 +42,7 @@ async def plan_round(
     return await deps.services.in_known_room(run.user, work, {})
 
 
-def is_round_due(connection: Connection, *, force: bool) -> bool:
+def is_round_due(connection: Reading, *, force: bool) -> bool:
     """Whether enough records wait, and the session that they are of has ended (always:
     `force`).
     """

@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection
 
 from langmem_graph.extraction.claim_due_batch import MAX_MESSAGE_BYTES
 from langmem_graph.extraction.state import Candidate
@@ -24,7 +23,8 @@ from langmem_graph.schedule.times import event_in, occurrences
 from langmem_graph.schemas import Message, Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import graph_neighbours, record_queries, vector_rows
-from langmem_graph.storage.tables_and_migrations import RECORDS
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import RECORDS
 
 # of all records shown in a call, about; own figure, as are the following
 TOKENS = 1_500
@@ -152,7 +152,7 @@ def _searched(search: RoomSearch, query: str, own: Collection[int]) -> _Searched
     return _Searched(behind[:PER_QUERY], ranked.best_numbers()[:PER_QUERY])
 
 
-def _fused(connection: Connection, searched: Iterable[_Searched]) -> list[int]:
+def _fused(connection: Reading, searched: Iterable[_Searched]) -> list[int]:
     """The records that were found, and those that cite messages that were found; best
     first, by rank fusion.
     """
@@ -173,7 +173,7 @@ def _alternating(found: list[int], *others: list[int]) -> Iterable[int]:
         yield from (numbers[place] for numbers in lists if place < len(numbers))
 
 
-def _coming(connection: Connection, last: Message, settings: Settings) -> list[int]:
+def _coming(connection: Reading, last: Message, settings: Settings) -> list[int]:
     """The next items of the schedule, the soonest first; of recurring ones
     every one.
     """
@@ -233,7 +233,7 @@ def unseen(
 
 
 def _nearest_to_each(
-    connection: Connection, vectors: Sequence[Vector | None], seen: Collection[int]
+    connection: Reading, vectors: Sequence[Vector | None], seen: Collection[int]
 ) -> Iterable[int]:
     """The nearest records of each vector in turns, without those that were shown."""
     ranked = []
@@ -246,7 +246,7 @@ def _nearest_to_each(
 
 
 def _of_same_matter(
-    connection: Connection, candidates: Sequence[Candidate]
+    connection: Reading, candidates: Sequence[Candidate]
 ) -> Iterable[int]:
     for memory in (candidate.memory for candidate in candidates):
         yield from graph_neighbours.of_attribute(
@@ -255,7 +255,7 @@ def _of_same_matter(
 
 
 def _best_cosines(
-    connection: Connection, vectors: Sequence[Vector | None]
+    connection: Reading, vectors: Sequence[Vector | None]
 ) -> dict[int, float]:
     """How alike each record is to the nearest of the vectors."""
     blocks = list(vector_rows.all_vectors(connection, RECORDS))
@@ -274,7 +274,7 @@ def _from(cosines: dict[int, float], level: float) -> list[int]:
     )
 
 
-def _levels(connection: Connection, statements: int) -> tuple[float, float]:
+def _levels(connection: Reading, statements: int) -> tuple[float, float]:
     """The cosines from which a record may be meant and is near, by the user's own
     records.
     """

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import Connection
 
 from langmem_graph.extraction.batch_view import about
 from langmem_graph.extraction.edit_tracks import MAX_NARRATIVE, ShownToModel
@@ -23,7 +22,8 @@ from langmem_graph.storage import (
     rounds,
     vector_rows,
 )
-from langmem_graph.storage.tables_and_migrations import RECORDS
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import RECORDS
 from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.track_and_profile_files import (
     INDEX,
@@ -87,7 +87,7 @@ class TopicsRound:
         return ShownToModel(ids, frozenset(self.narratives), known)
 
 
-def stored_files(connection: Connection) -> StoredFiles:
+def stored_files(connection: Reading) -> StoredFiles:
     """Read the tracks and the profile; a record that was taken back is no evidence any
     more.
     """
@@ -148,7 +148,7 @@ def read_round(room: Room) -> TopicsRound:
 
 
 def may_be_stored(
-    connection: Connection, seen: int, files: StoredFiles, state: ExtractionState
+    connection: Reading, seen: int, files: StoredFiles, state: ExtractionState
 ) -> bool:
     """False where something was forgotten, or another run has stored files, since
     `seen`.
@@ -161,7 +161,7 @@ def may_be_stored(
 
 
 def _nearest_tracks(
-    connection: Connection, files: StoredFiles, records: Mapping[int, Record]
+    connection: Reading, files: StoredFiles, records: Mapping[int, Record]
 ) -> list[str]:
     """Names of all tracks, those that the records belong to first.
 
@@ -198,7 +198,7 @@ def _nearest_tracks(
 
 
 def _cosines(
-    connection: Connection, cited: Mapping[str, list[int]], items: Collection[int]
+    connection: Reading, cited: Mapping[str, list[int]], items: Collection[int]
 ) -> dict[str, float]:
     """For each track, how similar the most similar of these records is to its
     evidence.

@@ -7,8 +7,6 @@ and only where one of these has changed. An unusable answer leaves it as it is.
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection
-
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.extraction.plan_round import MIN_CHANGED
 from langmem_graph.extraction.state import Dependencies, ExtractionState, usage_of
@@ -26,6 +24,7 @@ from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import Record
 from langmem_graph.storage import record_queries, rounds
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.rounds import ProfileSeen
 from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.track_and_profile_files import (
@@ -114,7 +113,7 @@ def _read_round(room: Room) -> ProfileRound | None:
         )
 
 
-def _lasting(connection: Connection) -> list[Record]:
+def _lasting(connection: Reading) -> list[Record]:
     """The newest lasting records that hold now and are settled, oldest first."""
     every = rounds.lasting(connection, record_queries.all_numbers(connection, None))
     holding = record_queries.current(connection, every)

@@ -7,8 +7,6 @@ it no longer holds.
 
 from dataclasses import replace
 
-from sqlalchemy import Connection
-
 from langmem_graph.extraction.edit_tracks import EditedTracks, apply_edits, find_track
 from langmem_graph.extraction.plan_round import MIN_CHANGED
 from langmem_graph.extraction.state import (
@@ -27,6 +25,7 @@ from langmem_graph.llm.answer_schemas import TopicRound
 from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage import rounds
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.track_and_profile_files import (
     INDEX,
@@ -168,7 +167,7 @@ def _put_aside(begun: TopicsRound, edited: EditedTracks) -> list[str]:
 
 
 def _write(
-    connection: Connection, begun: TopicsRound, tracks: dict[str, TopicFile]
+    connection: Reading, begun: TopicsRound, tracks: dict[str, TopicFile]
 ) -> list[str]:
     changed = [
         track for name, track in tracks.items() if begun.files.tracks.get(name) != track

@@ -9,20 +9,19 @@ said anything.
 from collections.abc import Mapping
 from datetime import datetime
 
-from sqlalchemy import Connection
-
 from langmem_graph.extraction.batch_view import shown_day
 from langmem_graph.extraction.verify_values import unknown_numbers
 from langmem_graph.metadata import Value
 from langmem_graph.schemas import Message
 from langmem_graph.storage import message_queries
+from langmem_graph.storage.reading import Reading
 from langmem_graph.values.matching import holds, is_telling
 
 DEPTH = 20  # messages of the session in which the quote is looked for; own figure
 
 
 def bearing_out(
-    connection: Connection,
+    connection: Reading,
     text: str,
     quote: str,
     session_id: str,

@@ -15,7 +15,6 @@ from typing import Any, Literal, get_args
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError, LangMemGraphError, for_log
 from langmem_graph.filters import Where, parsed
@@ -47,11 +46,8 @@ from langmem_graph.results import GroundedCall, Recall, RecallMode
 from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.rooms import room_names, shared_key
 from langmem_graph.runtime import either, emitter
-from langmem_graph.storage.tables_and_migrations import (
-    RECORDS_CHANGED,
-    VECTORS_DELETED,
-    get_meta,
-)
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import RECORDS_CHANGED, VECTORS_DELETED, get_meta
 from langmem_graph.user_memory import UserMemory
 from langmem_graph.view import View
 
@@ -322,7 +318,7 @@ class TurnMemory:
         emitter()({"event": event, **report})
 
 
-def _deletions(connection: Connection) -> list[str | None]:
+def _deletions(connection: Reading) -> list[str | None]:
     return [
         get_meta(connection, k) for k in ("ledger_id", VECTORS_DELETED, RECORDS_CHANGED)
     ]

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
-from sqlalchemy import Connection
-
 from langmem_graph.messages import is_bare_call
 from langmem_graph.results import Fact
 from langmem_graph.retrieval.joined_search import each_room
@@ -23,6 +21,7 @@ from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Label, Message, Origin, Record
 from langmem_graph.storage import record_queries
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.superseded_labels import labelled_messages
 from langmem_graph.storage.user_room import Room
 from langmem_graph.trust import weakest
@@ -137,7 +136,7 @@ class StoredFacts:
 
 
 def stored_facts(
-    connection: Connection, messages: Sequence[str], records: Sequence[str]
+    connection: Reading, messages: Sequence[str], records: Sequence[str]
 ) -> StoredFacts:
     """What is stored of these messages and records."""
     numbers = record_queries.numbers_of(connection, records)
@@ -223,7 +222,7 @@ async def _stored(
 ) -> dict[str | None, StoredFacts]:
     """What each room has of the messages and records that are named with it."""
 
-    def read(one: RoomSearch, connection: Connection) -> StoredFacts:
+    def read(one: RoomSearch, connection: Reading) -> StoredFacts:
         own = [(m, r) for name, m, r in named if name == shared_name(one.key)]
         messages = [message for several, _ in own for message in several]
         records = [record for _, several in own for record in several]
@@ -233,7 +232,7 @@ async def _stored(
 
 
 async def in_each(
-    services: Services, run: StepRun, work: Callable[[RoomSearch, Connection], T]
+    services: Services, run: StepRun, work: Callable[[RoomSearch, Reading], T]
 ) -> list[tuple[str | None, T]]:
     """The work in the user's room (None) and in each shared one, without those where it
     fails.

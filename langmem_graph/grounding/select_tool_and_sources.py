@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 from rapidfuzz import fuzz
-from sqlalchemy import Connection
 
 from langmem_graph.errors import EmbeddingError
 from langmem_graph.grounding.evidence_sources import (
@@ -40,6 +39,7 @@ from langmem_graph.retrieval.search_common import RoomSearch
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.time_phrases import MONTHS, WEEKDAYS
 from langmem_graph.storage import record_queries
+from langmem_graph.storage.reading import Reading
 from langmem_graph.threads import in_thread
 from langmem_graph.values.content_words import content
 from langmem_graph.values.matching import said_of
@@ -158,7 +158,7 @@ async def _searched(
     about = f"{in_words(tool.name)} {tool.description} {request}"
     wanted = [slot.about for slot in slots]
 
-    def read(_: RoomSearch, connection: Connection) -> _InRoom:
+    def read(_: RoomSearch, connection: Reading) -> _InRoom:
         found = _by_attribute(connection, wanted, about, BY_ATTRIBUTE)
         return _InRoom(found, _subjects_in(connection, request))
 
@@ -185,7 +185,7 @@ class _InRoom(NamedTuple):
     subjects: list[str]
 
 
-def _subjects_in(connection: Connection, request: str) -> list[str]:
+def _subjects_in(connection: Reading, request: str) -> list[str]:
     """The subjects of records that the request names, without the user."""
     named = record_queries.with_attributes(connection)
     subjects = {subject for _, subject, _ in named}
@@ -193,7 +193,7 @@ def _subjects_in(connection: Connection, request: str) -> list[str]:
 
 
 def _by_attribute(
-    connection: Connection, wanted: Sequence[str], about: str, k: int
+    connection: Reading, wanted: Sequence[str], about: str, k: int
 ) -> list[list[Fact]]:
     """For each text, the `k` current records whose subject and attribute resemble it
     most.

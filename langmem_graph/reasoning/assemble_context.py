@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from time import time
 
-from sqlalchemy import Connection
-
 from langmem_graph.reasoning.proof import Proof, once
 from langmem_graph.reasoning.state import ReasoningDependencies, ReasoningState
 from langmem_graph.results import Fact, Reasoning, Recall, RecallReport
@@ -49,6 +47,7 @@ from langmem_graph.schemas import Label, MessageHit
 from langmem_graph.settings import Settings
 from langmem_graph.storage import record_queries
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.superseded_labels import labels_of_records
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread
@@ -301,7 +300,7 @@ def _read(
     user's own.
     """
 
-    def read(one: RoomSearch, connection: Connection) -> _Stored:
+    def read(one: RoomSearch, connection: Reading) -> _Stored:
         vague = VagueTurnContext()
         room = shared_name(one.key)
         if one.key == view.user:
@@ -329,7 +328,7 @@ def _read(
 
 
 def _read_room(
-    connection: Connection,
+    connection: Reading,
     room: str | None,
     facts: Sequence[Fact],
     vague: VagueTurnContext,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 
-from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import EmbeddingError, InvalidInputError
@@ -37,6 +36,7 @@ from langmem_graph.schedule.times import EventTime
 from langmem_graph.schedule.worded_days import worded_days
 from langmem_graph.settings import Settings
 from langmem_graph.storage.memory_services import own_room
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.user_room import Room
 
 PLANNED = (
@@ -207,7 +207,7 @@ async def conflicts(
 def _overlaps(search: UserSearch, asked: Sequence[EventTime]) -> list[Overlap]:
     """With dated records, of shared rooms too; each once."""
 
-    def of_room(one: RoomSearch, connection: Connection) -> list[Overlap]:
+    def of_room(one: RoomSearch, connection: Reading) -> list[Overlap]:
         return [
             each
             for event in asked

@@ -13,7 +13,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rapidfuzz import fuzz
-from sqlalchemy import Connection
 
 from langmem_graph.embeddings.embedder import Vectors
 from langmem_graph.errors import EmbeddingError
@@ -38,7 +37,8 @@ from langmem_graph.rooms import shared_name
 from langmem_graph.storage import record_queries, vector_rows
 from langmem_graph.storage.graph_neighbours import CAUSAL, SEMANTIC, neighbours
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.tables_and_migrations import MESSAGES, RECORDS
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import MESSAGES, RECORDS
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread
 
@@ -72,7 +72,7 @@ def nearest_to_examples(
 
 
 def _nearest_facts(
-    search: RoomSearch, connection: Connection, vectors: Vectors, depth: int
+    search: RoomSearch, connection: Reading, vectors: Vectors, depth: int
 ) -> list[list[Fact]]:
     """For each vector the `depth` nearest facts of one room, best first."""
     _check_vectors(search, connection, vectors)
@@ -86,16 +86,14 @@ def _nearest_facts(
     return [_joined(near, facts)[:depth] for near in found]
 
 
-def _check_vectors(
-    search: RoomSearch, connection: Connection, vectors: Vectors
-) -> None:
+def _check_vectors(search: RoomSearch, connection: Reading, vectors: Vectors) -> None:
     """Raise where the room's vectors were made by another embedder."""
     dimension = search.room.check_embedder(search.embedder.name, connection)
     search.room.check_dimension(vectors.shape[1], dimension)
 
 
 def _nearest(
-    search: RoomSearch, connection: Connection, vector: Vector, depth: int
+    search: RoomSearch, connection: Reading, vector: Vector, depth: int
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Messages and records by number, with their cosines."""
     messages = search.near(connection, MESSAGES, vector, depth)
@@ -157,7 +155,7 @@ def linked_facts(
 
 
 def _linked(
-    search: RoomSearch, connection: Connection, ids: Sequence[str], queries: Vectors
+    search: RoomSearch, connection: Reading, ids: Sequence[str], queries: Vectors
 ) -> list[tuple[bool, float, Fact]]:
     """A room's neighbours of these records: whether causal, by which figure they rank,
     and what.

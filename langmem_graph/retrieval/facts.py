@@ -14,8 +14,6 @@ from datetime import UTC, datetime
 from itertools import chain, zip_longest
 from typing import Literal
 
-from sqlalchemy import Connection
-
 from langmem_graph.results import Fact, Relation
 from langmem_graph.retrieval.joined_search import each_room, search_different
 from langmem_graph.retrieval.message_search import as_hit
@@ -25,6 +23,7 @@ from langmem_graph.schedule.times import event_in, zone_of
 from langmem_graph.schemas import MessageHit, Record
 from langmem_graph.storage import record_queries, superseded_labels
 from langmem_graph.storage.graph_neighbours import CAUSAL, neighbours
+from langmem_graph.storage.reading import Reading
 
 _OF_RECORD = set(
     "record_id message_ids kind subject attribute confirmation origin room "
@@ -78,7 +77,7 @@ def find_facts(
     own = {one.key: found for one, found in ranked}
     causes = relation == "causal" and settings.reasoning.use_causal_edges
 
-    def read(one: RoomSearch, connection: Connection) -> list[tuple[float, Fact]]:
+    def read(one: RoomSearch, connection: Reading) -> list[tuple[float, Fact]]:
         records = _scored(connection, own[one.key], depth, signal, older)
         return _with_causes(connection, records, k) if causes else records
 
@@ -93,7 +92,7 @@ def find_facts(
 
 
 def _scored(
-    connection: Connection,
+    connection: Reading,
     ranked: RankedRecords,
     depth: int,
     signal: Literal["words"] | None,
@@ -126,7 +125,7 @@ def _scored(
 
 
 def _with_causes(
-    connection: Connection, records: list[tuple[float, Fact]], k: int
+    connection: Reading, records: list[tuple[float, Fact]], k: int
 ) -> list[tuple[float, Fact]]:
     """The first half of the records, their causes and effects, then the other
     records.
@@ -290,16 +289,14 @@ def _newest(values: Mapping[str, Sequence[Fact]]) -> str | None:
 
 
 def hits_by_number(
-    connection: Connection, numbers: Iterable[int]
+    connection: Reading, numbers: Iterable[int]
 ) -> dict[int, MessageHit]:
     """Stored messages as hits, by number."""
     found = superseded_labels.labelled_messages(connection, numbers)
     return {n: as_hit(message, n) for n, message in found.items()}
 
 
-def hits_by_id(
-    connection: Connection, facts: Iterable[Fact]
-) -> dict[Placed, MessageHit]:
+def hits_by_id(connection: Reading, facts: Iterable[Fact]) -> dict[Placed, MessageHit]:
     """The facts' messages that are stored, by room and id."""
     ids = {message_id for fact in facts for message_id in fact.message_ids}
     numbers = record_queries.message_numbers(connection, ids)
@@ -307,7 +304,7 @@ def hits_by_id(
     return {placed(hit): hit for hit in hits.values()}
 
 
-def facts_by_number(connection: Connection, numbers: Iterable[int]) -> dict[int, Fact]:
+def facts_by_number(connection: Reading, numbers: Iterable[int]) -> dict[int, Fact]:
     """Records that are true now, as facts by number, in the order given."""
     wanted = list(dict.fromkeys(numbers))
     found = record_queries.records_by_number(

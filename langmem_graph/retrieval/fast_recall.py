@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import get_args
 
-from sqlalchemy import Connection
-
 from langmem_graph.ids_and_times import to_utc
 from langmem_graph.results import Fact, Reasoning, Recall, RecallReport, SearchBy
 from langmem_graph.retrieval import joined_search
@@ -47,6 +45,7 @@ from langmem_graph.schedule.time_phrases import spoken_time
 from langmem_graph.schemas import MessageHit, RecordHit
 from langmem_graph.settings import RankingMethod, Settings
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.record_writes import naive
 from langmem_graph.tokens import TokenCounter, token_counter
 from langmem_graph.trust import Allowance
@@ -193,7 +192,7 @@ class _Ahead:
         asked = spoken_time(query, now, settings.time_zone)
         is_vague = intent_of(query) == "vague"
 
-        def of_room(one: RoomSearch, connection: Connection) -> "_Ahead":
+        def of_room(one: RoomSearch, connection: Reading) -> "_Ahead":
             overlaps = overlaps_at(connection, asked, settings) if asked else []
             vague = VagueTurnContext()
             if is_vague and one.key == user_id:

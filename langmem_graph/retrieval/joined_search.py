@@ -14,7 +14,6 @@ from operator import add
 from typing import TypeVar
 
 import numpy as np
-from sqlalchemy import Connection
 
 from langmem_graph.results import SearchBy
 from langmem_graph.retrieval.message_search import different, gather, hits_of
@@ -36,6 +35,7 @@ from langmem_graph.schemas import MessageHit, RecordHit
 from langmem_graph.storage import vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS
 from langmem_graph.storage.held_vectors import State
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.vector_rows import Centroids
 from langmem_graph.storage.words import TermCounts, query_terms
 from langmem_graph.trust import bounded
@@ -43,7 +43,7 @@ from langmem_graph.trust import bounded
 T = TypeVar("T")
 InRoom = tuple[RoomSearch, T]
 """A room's search with what it found."""
-OpenRoom = InRoom[Connection]
+OpenRoom = InRoom[Reading]
 """A room's search with its read transaction."""
 # searches where most texts are equal, each so many times as deep
 ATTEMPTS = 3
@@ -132,7 +132,7 @@ def search_records(
 
 
 def each_room(
-    rooms: Iterable[RoomSearch], work: Callable[[RoomSearch, Connection], T]
+    rooms: Iterable[RoomSearch], work: Callable[[RoomSearch, Reading], T]
 ) -> list[InRoom[T]]:
     """The work in a read transaction of each room, without the shared rooms where it
     fails.
@@ -147,20 +147,20 @@ def open_rooms(rooms: Iterable[RoomSearch]) -> Iterator[list[OpenRoom]]:
     opened = list[OpenRoom]()
     with ExitStack() as stack:
         for one in rooms:
-            transaction = one.room.database.read_transaction()
+            transaction = one.room.database.read_transaction(one.where)
             with _going_on_without(one):
                 opened.append((one, transaction.__enter__()))
                 stack.callback(_end, one, transaction)
         yield opened
 
 
-def _end(search: RoomSearch, transaction: AbstractContextManager[Connection]) -> None:
+def _end(search: RoomSearch, transaction: AbstractContextManager[Reading]) -> None:
     with _going_on_without(search):
         transaction.__exit__(None, None, None)
 
 
 def _in_each(
-    opened: Iterable[OpenRoom], work: Callable[[RoomSearch, Connection], T]
+    opened: Iterable[OpenRoom], work: Callable[[RoomSearch, Reading], T]
 ) -> list[tuple[OpenRoom, T]]:
     done = list[tuple[OpenRoom, T]]()
     for one, connection in opened:
@@ -269,7 +269,7 @@ class _Found:
             places_of[one.key] = range(begin, begin + len(part.facts))
             begin += len(part.facts)
 
-        def read(one: RoomSearch, connection: Connection) -> dict[int, MessageHit]:
+        def read(one: RoomSearch, connection: Reading) -> dict[int, MessageHit]:
             places = [place for place in best if place in places_of[one.key]]
             return hits_of(connection, self.all, ranking, places)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection
 
 from langmem_graph.retrieval.ranking import (
     NOT_FOUND,
@@ -23,10 +22,10 @@ from langmem_graph.storage import message_queries, record_queries, vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS
 from langmem_graph.storage.held_vectors import HeldVectors, State
 from langmem_graph.storage.message_queries import Facts
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.superseded_labels import labelled_messages
-from langmem_graph.storage.tables_and_migrations import MESSAGES
+from langmem_graph.storage.tables import MESSAGES
 from langmem_graph.storage.vector_rows import Pieces
-from langmem_graph.storage.where_conditions import numbers_within, passing
 from langmem_graph.storage.words import Passes, TermCounts, query_terms
 
 _SAME = set("session_id role origin name at text agent_id metadata room author".split())
@@ -47,7 +46,7 @@ def different(hits: Sequence[MessageHit]) -> list[MessageHit]:
 
 def gather(
     search: RoomSearch,
-    connection: Connection,
+    connection: Reading,
     sought: Sought,
     ranked: RankedRecords | None = None,
 ) -> Candidates:
@@ -104,14 +103,14 @@ def gather(
     )
 
 
-def _items(connection: Connection, found: set[int], passes: Passes | None) -> list[int]:
+def _items(connection: Reading, found: set[int], passes: Passes | None) -> list[int]:
     """The numbers of those that pass the filter, in order."""
     if passes is None:
-        return sorted(passing(connection, MESSAGES, found))
+        return sorted(connection.seen(MESSAGES, found))
     return sorted(n for n in found if passes[n])
 
 
-def _pieces(connection: Connection, items: list[int], vector: Vector | None) -> Pieces:
+def _pieces(connection: Reading, items: list[int], vector: Vector | None) -> Pieces:
     rows = vector_rows.vectors_of(connection, items if vector is not None else [])
     cosines = np.zeros(0, dtype=np.float32)
     if vector is not None and len(rows):
@@ -119,9 +118,7 @@ def _pieces(connection: Connection, items: list[int], vector: Vector | None) -> 
     return Pieces(rows.items, rows.spans, cosines)
 
 
-def _cited(
-    connection: Connection, ranked: RankedRecords, depth: int
-) -> dict[int, float]:
+def _cited(connection: Reading, ranked: RankedRecords, depth: int) -> dict[int, float]:
     """Messages that the best records cite which hold, each with its best record's
     score.
     """
@@ -136,7 +133,7 @@ def _cited(
 
 def _by_words(
     search: RoomSearch,
-    connection: Connection,
+    connection: Reading,
     sought: Sought,
     passes: Passes | None,
     held: HeldVectors | None,
@@ -148,7 +145,7 @@ def _by_words(
         known = TermCounts(held.state.message, having)
     newest = message_queries.newest_message(connection) if known is None else 0
     chosen, counted = telling(MESSAGE_WORDS, connection, sought.query, newest, known)
-    among = numbers_within(connection, MESSAGES) if passes is None else passes
+    among = connection.matching(MESSAGES) if passes is None else passes
     return dict(MESSAGE_WORDS.search(connection, chosen, sought.words, among, counted))
 
 
@@ -173,7 +170,7 @@ def _best_pieces(
 
 
 def hits_of(
-    connection: Connection, found: Candidates, ranking: Ranking, best: Sequence[int]
+    connection: Reading, found: Candidates, ranking: Ranking, best: Sequence[int]
 ) -> dict[int, MessageHit]:
     """The candidates at these places as hits, by place, in their order."""
     best = [place for place in best if ranking.scores[place] != NOT_FOUND]

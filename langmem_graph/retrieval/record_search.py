@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import Connection
 
 from langmem_graph.retrieval.ranking import (
     RECORD_WEIGHTS,
@@ -30,9 +29,9 @@ from langmem_graph.retrieval.search_common import (
 from langmem_graph.schemas import RecordHit
 from langmem_graph.storage import record_queries, superseded_labels, vector_rows
 from langmem_graph.storage.full_text import RECORD_WORDS
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.superseded_labels import PAST
-from langmem_graph.storage.tables_and_migrations import RECORDS
-from langmem_graph.storage.where_conditions import numbers_within, passing
+from langmem_graph.storage.tables import RECORDS
 from langmem_graph.storage.words import TermCounts
 
 _SHOWN = {
@@ -80,10 +79,7 @@ class RankedRecords(Ranking):
 
 
 def found_records(
-    search: RoomSearch,
-    connection: Connection,
-    sought: Sought,
-    newest: int | None = None,
+    search: RoomSearch, connection: Reading, sought: Sought, newest: int | None = None
 ) -> FoundRecords:
     """Find the records that hold now, or held then; with a depth for them also past
     ones.
@@ -99,7 +95,7 @@ def found_records(
     if sought.then is not None:
         allowed = set(record_queries.numbers_true_at(connection, sought.then))
     if allowed is not None:
-        allowed = passing(connection, RECORDS, allowed)
+        allowed = connection.seen(RECORDS, allowed)
     terms, counted = telling(
         RECORD_WORDS, connection, sought.query, newest, search.record_terms
     )
@@ -110,7 +106,7 @@ def found_records(
         record_queries.active(connection, candidates) if allowed is None else allowed
     )
     past = _past(connection, terms, vector, sought.past, counted) if sought.past else {}
-    found = passing(connection, RECORDS, candidates & active | past.keys())
+    found = connection.seen(RECORDS, candidates & active | past.keys())
     items = sorted(found)
     words = words | past
     facts = record_queries.facts_of(connection, items)
@@ -124,7 +120,7 @@ def found_records(
 
 
 def _by_words(
-    connection: Connection,
+    connection: Reading,
     terms: Sequence[str],
     depth: int,
     allowed: set[int] | None,
@@ -139,7 +135,7 @@ def _by_words(
 
 
 def _past(
-    connection: Connection,
+    connection: Reading,
     terms: Sequence[str],
     vector: Vector | None,
     depth: int,
@@ -166,7 +162,7 @@ def _past(
 
 def near_records(
     search: RoomSearch,
-    connection: Connection,
+    connection: Reading,
     vector: Vector | None,
     depth: int,
     allowed: set[int] | None = None,
@@ -176,7 +172,7 @@ def near_records(
     """
     if vector is None:
         return []
-    filtered = numbers_within(connection, RECORDS) is not None
+    filtered = connection.where is not None
     if allowed is None and (
         filtered or record_queries.newest_record(connection) > depth
     ):
@@ -185,7 +181,7 @@ def near_records(
     return [n for n in exact if allowed is None or n in allowed][:depth]
 
 
-def _cosines(connection: Connection, items: list[int], vector: Vector | None) -> Scores:
+def _cosines(connection: Reading, items: list[int], vector: Vector | None) -> Scores:
     best: dict[int, float] = {}
     if vector is not None:
         best = best_cosines(
@@ -195,12 +191,7 @@ def _cosines(connection: Connection, items: list[int], vector: Vector | None) ->
 
 
 def hits_of_records(
-    connection: Connection,
-    ranked: RankedRecords,
-    k: int,
-    explain: bool,
-    *,
-    labelled: bool,
+    connection: Reading, ranked: RankedRecords, k: int, explain: bool, *, labelled: bool
 ) -> list[list[RecordHit]]:
     """The `k` best chains, best first; each has the score of its best record."""
     chains = ranked_chains(connection, ranked, k)
@@ -229,7 +220,7 @@ def hits_of_records(
 
 
 def ranked_chains(
-    connection: Connection, ranked: RankedRecords, k: int, signal: str | None = None
+    connection: Reading, ranked: RankedRecords, k: int, signal: str | None = None
 ) -> list[tuple[int, ...]]:
     """The numbers of the `k` best chains, best first; by one signal, only what that
     found.

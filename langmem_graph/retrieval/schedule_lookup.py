@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from sqlalchemy import Connection
-
 from langmem_graph.ids_and_times import in_zone, window_edge
 from langmem_graph.reports import Occurrence
 from langmem_graph.results import Fact
@@ -35,6 +33,7 @@ from langmem_graph.schedule.worded_days import worded_days
 from langmem_graph.schemas import Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries, record_queries
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.superseded_labels import labelled_messages, labelled_records
 from langmem_graph.storage.user_room import Room
 
@@ -81,7 +80,7 @@ class PlannedItem:
 
 
 def planned_items(
-    connection: Connection,
+    connection: Reading,
     at: datetime,
     settings: Settings,
     facet: str | None = "schedule",
@@ -112,7 +111,7 @@ class Overlap:
 
 
 def overlaps_at(
-    connection: Connection, asked: EventTime, settings: Settings
+    connection: Reading, asked: EventTime, settings: Settings
 ) -> list[Overlap]:
     """The dated records at a proposed time: single ones before recurring ones, then by
     time.
@@ -255,11 +254,7 @@ def _when(event: EventTime, span: Span) -> str:
 
 
 def agenda(
-    connection: Connection,
-    since: datetime,
-    until: datetime,
-    settings: Settings,
-    most: int,
+    connection: Reading, since: datetime, until: datetime, settings: Settings, most: int
 ) -> list[Occurrence]:
     """The first `most` that take place between two times; clashes are as in
     `recall`.

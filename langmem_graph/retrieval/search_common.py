@@ -10,7 +10,7 @@ from datetime import datetime
 from time import perf_counter
 from typing import Any, get_args
 
-from sqlalchemy import Connection, Select
+from sqlalchemy import Select
 
 from langmem_graph.embeddings.cosine_scale import PLAIN, CosineScale
 from langmem_graph.embeddings.embedder import Embedder
@@ -20,6 +20,7 @@ from langmem_graph.errors import (
     InvalidInputError,
     for_log,
 )
+from langmem_graph.filters import Filter
 from langmem_graph.ids_and_times import in_zone, to_utc
 from langmem_graph.results import RecallMode
 from langmem_graph.retrieval.ranking import Vector
@@ -30,9 +31,10 @@ from langmem_graph.storage import vector_rows
 from langmem_graph.storage.full_text import WordTable
 from langmem_graph.storage.held_vectors import HeldVectors, State, held
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.user_room import OpenLedger, Room
 from langmem_graph.storage.vector_rows import VectorRows
-from langmem_graph.storage.where_conditions import at_most, numbers_within, passing
+from langmem_graph.storage.where_conditions import at_most
 from langmem_graph.storage.words import TermCounts, query_terms, telling_terms
 from langmem_graph.view import View
 
@@ -167,6 +169,8 @@ class RoomSearch:
     embedder: Embedder
     settings: Settings
     notes: SearchNotes = field(default_factory=SearchNotes)
+    where: Filter | None = None
+    """What all that is found has to pass."""
     is_beside: bool = False
     """A shared room beside the user's own: where it fails, a search goes on without
     it.
@@ -249,7 +253,7 @@ class RoomSearch:
             return None
 
     def near(
-        self, connection: Connection, layer: str, vector: Vector | None, k: int
+        self, connection: Reading, layer: str, vector: Vector | None, k: int
     ) -> list[int]:
         """The layer's items with the `k` nearest vectors: Chroma's, and those it does
         not have yet.
@@ -260,14 +264,14 @@ class RoomSearch:
         """
         if vector is None:
             return []
-        meant = numbers_within(connection, layer)
+        meant = connection.matching(layer)
         if meant is not None:
             return self._near_within(connection, layer, vector, k, meant)
         return self._near(connection, layer, vector, k)
 
     def _near_within(
         self,
-        connection: Connection,
+        connection: Reading,
         layer: str,
         vector: Vector,
         k: int,
@@ -284,7 +288,7 @@ class RoomSearch:
         depth = DEEPER * k
         while depth < min(most, MOST_ASKED):
             near = self._near(connection, layer, vector, depth)
-            found = passing(connection, layer, near)
+            found = connection.seen(layer, near)
             if len(found) >= k:
                 return [n for n in near if n in found]
             depth = max(2 * depth, 3 * depth * k // (2 * len(found) + 1))
@@ -293,7 +297,7 @@ class RoomSearch:
         return [n for n in nearest(blocks, vector, None) if n in every][:k]
 
     def _near(
-        self, connection: Connection, layer: str, vector: Vector, k: int
+        self, connection: Reading, layer: str, vector: Vector, k: int
     ) -> list[int]:
         found = list[int]()
         exact: Iterable[VectorRows] = vector_rows.all_vectors(connection, layer)
@@ -311,11 +315,11 @@ class RoomSearch:
             *nearest(exact, vector, k),
         ]
 
-    def held(self, connection: Connection, state: State) -> HeldVectors | None:
+    def held(self, connection: Reading, state: State) -> HeldVectors | None:
         """The vectors of messages, where they are too many to read each time and few
         enough.
         """
-        database = self.room.database.whole or self.room.database
+        database = self.room.database
         return held(database, connection, state, self.settings.ranking.dense_candidates)
 
 
@@ -343,10 +347,15 @@ class UserSearch:
     ) -> "UserSearch":
         """Of a view's rooms, as far as something is stored there."""
         notes = notes or SearchNotes()
-        searches = (RoomSearch.of(services, room, notes) for room in rooms)
-        return cls(
-            tuple(replace(one, is_beside=one.key != view.user) for one in searches)
-        )
+        searches = [
+            replace(
+                RoomSearch.of(services, room, notes),
+                where=view.where,
+                is_beside=room.user_id != view.user,
+            )
+            for room in rooms
+        ]
+        return cls(tuple(searches))
 
     @property
     def first(self) -> RoomSearch:
@@ -384,7 +393,7 @@ class UserSearch:
 
 def telling(
     words: WordTable,
-    connection: Connection,
+    connection: Reading,
     query: str,
     newest: int,
     known: TermCounts | None,

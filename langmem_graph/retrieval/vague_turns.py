@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from sqlalchemy import Connection
-
 from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.ids_and_times import window_edge
 from langmem_graph.results import Fact
@@ -27,6 +25,7 @@ from langmem_graph.schedule.times import EventTime, zone_of
 from langmem_graph.schemas import Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import record_queries, rounds
+from langmem_graph.storage.reading import Reading
 from langmem_graph.topics.track_and_profile_files import PROFILE, ProfileFile, parse
 
 Intent = Literal["lookup", "act", "vague", "chat"]
@@ -126,7 +125,7 @@ class VagueTurnContext:
 
 
 def read_vague_turn_context(
-    connection: Connection, now: datetime, settings: Settings
+    connection: Reading, now: datetime, settings: Settings
 ) -> VagueTurnContext:
     """Read the profile, the projects and the next items of the schedule."""
     upcoming = _upcoming(connection, now, settings)
@@ -135,7 +134,7 @@ def read_vague_turn_context(
     )
 
 
-def read_profile(connection: Connection, settings: Settings) -> str:
+def read_profile(connection: Reading, settings: Settings) -> str:
     """The profile's text; empty where there is none, or where its edited file is not
     valid.
     """
@@ -151,7 +150,7 @@ def read_profile(connection: Connection, settings: Settings) -> str:
     return file.text if isinstance(file, ProfileFile) else ""
 
 
-def _projects(connection: Connection) -> list[tuple[str, list[Fact]]]:
+def _projects(connection: Reading) -> list[tuple[str, list[Fact]]]:
     numbers = record_queries.all_numbers(connection, None, facet="project_state")
     numbers = sorted(record_queries.current(connection, numbers))
     found = record_queries.records_by_number(connection, numbers)
@@ -168,7 +167,7 @@ def _projects(connection: Connection) -> list[tuple[str, list[Fact]]]:
 
 
 def _upcoming(
-    connection: Connection, now: datetime, settings: Settings
+    connection: Reading, now: datetime, settings: Settings
 ) -> list[tuple[str, Fact]]:
     items = []
     until = window_edge(now, SOON)

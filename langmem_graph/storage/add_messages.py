@@ -10,7 +10,7 @@ from itertools import takewhile
 from time import perf_counter
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Row, insert, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.ids_and_times import agent_key, is_unique, new_session_key
@@ -23,10 +23,11 @@ from langmem_graph.storage import pending_messages, removed_words, where_conditi
 from langmem_graph.storage.deletion import deleted_among
 from langmem_graph.storage.full_text import BEFORE, MESSAGE_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.number_lists import rows_where_in
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.record_writes import now
 from langmem_graph.storage.sent_again import content_of, known_again
-from langmem_graph.storage.sqlite_database import rows_where_in
-from langmem_graph.storage.tables_and_migrations import (
+from langmem_graph.storage.tables import (
     EMBED,
     MESSAGES,
     READ_ROLES,
@@ -36,7 +37,7 @@ from langmem_graph.storage.tables_and_migrations import (
     sessions,
     unread,
 )
-from langmem_graph.storage.tables_and_migrations import messages as messages_table
+from langmem_graph.storage.tables import messages as messages_table
 from langmem_graph.storage.user_room import Room
 
 _Contents = dict[str, tuple[str, str] | None]
@@ -154,7 +155,7 @@ def _dropped(
 
 
 def _not_forgotten(
-    connection: Connection,
+    connection: Reading,
     new: Sequence[Message],
     given_before: set[str],
     report: AddReport,
@@ -182,11 +183,7 @@ def _not_yet_embedded(room: Room, rows: Mapping[int, str]) -> list[str]:
 
 
 def append(
-    connection: Connection,
-    new: Sequence[Message],
-    report: AddReport,
-    *,
-    sent_again: bool,
+    connection: Reading, new: Sequence[Message], report: AddReport, *, sent_again: bool
 ) -> dict[int, str]:
     """Store messages of one session with their words and their due work.
 
@@ -210,10 +207,7 @@ def append(
 
 
 def _unknown(
-    connection: Connection,
-    new: Sequence[Message],
-    report: AddReport,
-    session: str | None,
+    connection: Reading, new: Sequence[Message], report: AddReport, session: str | None
 ) -> list[tuple[Message, str]]:
     """The messages that are not stored yet, each with an id that is free."""
     ids = [message.id for message in new]
@@ -248,7 +242,7 @@ def _unknown(
 
 
 def _answered_before(
-    connection: Connection, before: str, message: Message, sent: Sequence[str]
+    connection: Reading, before: str, message: Message, sent: Sequence[str]
 ) -> str | None:
     """The id under which an answer to the message `before` it is stored.
 
@@ -271,7 +265,7 @@ def _answered_before(
 
 
 def _not_deleted(
-    connection: Connection,
+    connection: Reading,
     unknown: Sequence[tuple[Message, str]],
     report: AddReport,
     session: str | None,
@@ -295,7 +289,7 @@ def _not_deleted(
 
 
 def _stored_id(
-    connection: Connection, message: Message, taken: _Contents, session: str | None
+    connection: Reading, message: Message, taken: _Contents, session: str | None
 ) -> tuple[str, bool]:
     """The id under which this message is stored, and True; or a free id, and False."""
     is_free = message.id not in taken
@@ -331,7 +325,7 @@ def _contents(rows: Iterable[Row[Any]], session: str | None) -> _Contents:
     }
 
 
-def _session_number(connection: Connection, session_id: str) -> int:
+def _session_number(connection: Reading, session_id: str) -> int:
     own = {"session_id": session_id}
     connection.execute(
         upsert(sessions).values(**own, vector_count=0).on_conflict_do_nothing()
@@ -340,7 +334,7 @@ def _session_number(connection: Connection, session_id: str) -> int:
 
 
 def _insert_messages(
-    connection: Connection, new: Iterable[Message], session: int
+    connection: Reading, new: Iterable[Message], session: int
 ) -> Sequence[int]:
     rows = [_row(message, session) for message in new]
     numbered = insert(messages_table).returning(
@@ -372,7 +366,7 @@ def _row(message: Message, session: int) -> dict[str, Any]:
 
 
 def _index_values(
-    connection: Connection, numbers: Sequence[int], new: Sequence[Message]
+    connection: Reading, numbers: Sequence[int], new: Sequence[Message]
 ) -> None:
     """Store by what filters find each message."""
     rows: list[dict[str, Any]] = []
@@ -386,7 +380,7 @@ def _index_values(
 
 
 def _index_words(
-    connection: Connection,
+    connection: Reading,
     numbers: Sequence[int],
     new: Sequence[Message],
     earlier: list[str],

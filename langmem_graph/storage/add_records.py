@@ -9,7 +9,6 @@ from time import perf_counter
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.ids_and_times import MAX_ID_BYTES, is_unicode, to_utc
@@ -18,11 +17,18 @@ from langmem_graph.reading import redacted_record
 from langmem_graph.reports import RecordsReport, RejectedRecord
 from langmem_graph.schedule.times import checked_event, time_key
 from langmem_graph.schemas import Record
-from langmem_graph.storage import record_changes, record_queries, record_writes
+from langmem_graph.storage import (
+    record_changes,
+    record_effects,
+    record_queries,
+    record_writes,
+)
+from langmem_graph.storage.effects import ADOPT, EXPIRED
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.record_queries import NumberedMessages
-from langmem_graph.storage.record_writes import REFINES, Change, Draft
-from langmem_graph.storage.tables_and_migrations import RECORDS
+from langmem_graph.storage.record_writes import Change, Draft
+from langmem_graph.storage.tables import RECORDS
 
 _RECORD_ID = re.compile("[!-~]{1,100}")
 """Ids of this form can be cited in topic tracks."""
@@ -61,7 +67,7 @@ def add_records(
 
 
 def _store_all(
-    connection: Connection,
+    connection: Reading,
     rows: Sequence[object],
     max_chars: int,
     change: Change,
@@ -225,7 +231,7 @@ def _validated(fields: dict[str, Any]) -> Record:
             if fields.get(name) is not None:
                 fields[name] = to_utc(fields[name])
         if fields.get("valid_to") and fields["valid_to"] <= fields["created_at"]:
-            fields.setdefault("status", record_writes.EXPIRED)
+            fields.setdefault("status", EXPIRED)
         record = Record(**fields)
         json.dumps(record.model_dump(), default=str, allow_nan=False)
     except InvalidInputError as error:
@@ -267,7 +273,7 @@ def record_id(words: str, sources: Sequence[str], when: str = "") -> str:
 
 
 def _store(
-    connection: Connection, new: Draft, change: Change, report: RecordsReport
+    connection: Reading, new: Draft, change: Change, report: RecordsReport
 ) -> int | None:
     """Store a record with its links; returns its number, or None if it was stored
     before.
@@ -280,7 +286,7 @@ def _store(
         record_writes.add_sources(connection, known, again, supporting=not settles)
         if settles:
             settled = {"confirmation": "confirmed"}
-            record_writes.change_record(connection, known, "adopt", change, settled)
+            record_effects.change_record(connection, known, ADOPT, change, settled)
         report.already_known.append(name)
         return None
     old = _related(connection, new.record)
@@ -295,13 +301,13 @@ def _store(
                 f"{name} is kept beside what the user said: {FOREIGN_WORDS}"
             )
     for target in ended:
-        record_writes.supersede(connection, target, n, new.record.valid_from, change)
+        record_effects.supersede(connection, target, n, new.record.valid_from, change)
     for target in old["refines"]:
-        record_writes.add_link(connection, n, target, REFINES)
+        record_effects.refine(connection, target, n, change)
     return n
 
 
-def _settles(connection: Connection, new: Draft, known: int, change: Change) -> bool:
+def _settles(connection: Reading, new: Draft, known: int, change: Change) -> bool:
     """Whether the user writes by hand what is known as a draft of others."""
     if change.by != record_writes.BY_HAND or new.record.confirmation != "confirmed":
         return False
@@ -311,7 +317,7 @@ def _settles(connection: Connection, new: Draft, known: int, change: Change) -> 
     )
 
 
-def _known(connection: Connection, new: Draft) -> int | None:
+def _known(connection: Reading, new: Draft) -> int | None:
     """The stored record that equals this one: of the same content, or of the same id
     and status.
     """
@@ -325,7 +331,7 @@ def _known(connection: Connection, new: Draft) -> int | None:
     )
 
 
-def _related(connection: Connection, record: Record) -> dict[str, list[int]]:
+def _related(connection: Reading, record: Record) -> dict[str, list[int]]:
     """The numbers of the records that it supersedes or refines."""
     related = {}
     for name in ("supersedes", "refines"):

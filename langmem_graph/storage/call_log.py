@@ -8,13 +8,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime, time
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
 from langmem_graph.reports import CallNote, ModelCall, Usage, UsageLine
+from langmem_graph.storage.number_lists import rows_where_in
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.record_queries import aware
 from langmem_graph.storage.record_writes import naive
-from langmem_graph.storage.sqlite_database import rows_where_in
-from langmem_graph.storage.tables_and_migrations import call_messages, calls, messages
+from langmem_graph.storage.tables import call_messages, calls, messages
 
 MAX_CALLS = 10_000
 """How many calls of a user are kept; the oldest are deleted first."""
@@ -23,7 +24,7 @@ _TOKENS = calls.c.input_tokens + calls.c.output_tokens
 
 
 def write_calls(
-    connection: Connection, notes: Sequence[CallNote], items: Iterable[int]
+    connection: Reading, notes: Sequence[CallNote], items: Iterable[int]
 ) -> None:
     """Note model calls, all of which read these messages, and delete the oldest beyond
     the limit.
@@ -44,7 +45,7 @@ def write_calls(
     _drop_oldest(connection)
 
 
-def _drop_oldest(connection: Connection) -> None:
+def _drop_oldest(connection: Reading) -> None:
     oldest_kept = (
         select(calls.c.n).order_by(calls.c.n.desc()).limit(1).offset(MAX_CALLS - 1)
     )
@@ -55,7 +56,7 @@ def _drop_oldest(connection: Connection) -> None:
 
 
 def read_calls(
-    connection: Connection, since: datetime | None = None, limit: int = 100
+    connection: Reading, since: datetime | None = None, limit: int = 100
 ) -> list[ModelCall]:
     """The latest model calls, the newest first; only those since a time, if one is
     given.
@@ -71,7 +72,7 @@ def read_calls(
     ]
 
 
-def _messages_of(connection: Connection, items: Sequence[int]) -> dict[int, list[str]]:
+def _messages_of(connection: Reading, items: Sequence[int]) -> dict[int, list[str]]:
     pair = call_messages.c
     query = select(pair.call, messages.c.message_id).join(
         messages, messages.c.n == pair.message
@@ -84,7 +85,7 @@ def _messages_of(connection: Connection, items: Sequence[int]) -> dict[int, list
     return read
 
 
-def forget_calls(connection: Connection, items: Collection[int]) -> None:
+def forget_calls(connection: Reading, items: Collection[int]) -> None:
     """Delete the calls that read any of these messages, which are being forgotten."""
     pair = call_messages.c
     numbers = list(
@@ -94,7 +95,7 @@ def forget_calls(connection: Connection, items: Collection[int]) -> None:
     connection.execute(delete(calls).where(calls.c.n.in_(numbers)))
 
 
-def forget_messages(connection: Connection, items: Collection[int]) -> None:
+def forget_messages(connection: Reading, items: Collection[int]) -> None:
     """Keep the costs of the calls that read these messages, which expire, without any
     word.
     """
@@ -102,7 +103,7 @@ def forget_messages(connection: Connection, items: Collection[int]) -> None:
     connection.execute(delete(call_messages).where(call_messages.c.message.in_(items)))
 
 
-def forget_words(connection: Connection, items: Collection[int] | None) -> None:
+def forget_words(connection: Reading, items: Collection[int] | None) -> None:
     """Keep the costs of the calls that read these messages, without any word of a
     model.
 
@@ -117,7 +118,7 @@ def forget_words(connection: Connection, items: Collection[int] | None) -> None:
     connection.execute(update(calls).where(concerned).values(problem=None, refused=[]))
 
 
-def usage(connection: Connection, since: datetime | None = None) -> Usage:
+def usage(connection: Reading, since: datetime | None = None) -> Usage:
     """What the model calls that the ledger's log keeps have cost, by day (UTC) and
     purpose.
     """
@@ -157,7 +158,7 @@ def _line(
     )
 
 
-def tokens_today(connection: Connection) -> int:
+def tokens_today(connection: Reading) -> int:
     """The tokens of this day's model calls (UTC)."""
     midnight = datetime.combine(datetime.now(UTC).date(), time())
     return (

@@ -2,7 +2,7 @@
 
 A record that a forgotten message carries is deleted as a whole, since its text may
 repeat what the message said. What was done to other records is taken back in
-`change_log.py`.
+`forget_effects.py`.
 
 Of deleted messages a hash of their ids is kept: a thread sends them again with every
 turn. It is kept by the application's checkpointer, where `forget` and `expire` do not
@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from hashlib import sha256
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.errors import LangMemGraphError
@@ -22,12 +22,13 @@ from langmem_graph.messages import UNNAMED
 from langmem_graph.reports import EraseReport, ForgetReport
 from langmem_graph.rooms import shared_name
 from langmem_graph.storage import call_log, pending_messages, vector_rows
-from langmem_graph.storage.change_log import Numbers, forget_changes
+from langmem_graph.storage.forget_effects import Numbers, forget_effects
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.number_lists import portions, rows_where_in
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.rounds import FILE_KEYS
-from langmem_graph.storage.sqlite_database import portions, rows_where_in
-from langmem_graph.storage.tables_and_migrations import (
+from langmem_graph.storage.tables import (
     DELETED_ID,
     MESSAGES,
     READ_ROLES,
@@ -47,7 +48,7 @@ from langmem_graph.storage.tables_and_migrations import (
     unread,
     vectors,
 )
-from langmem_graph.storage.tables_and_migrations import records as records_table
+from langmem_graph.storage.tables import records as records_table
 from langmem_graph.storage.where_conditions import having
 
 _OF_CONTENT = re.compile(rf"m-[0-9a-f]{{32}}|{UNNAMED}.*", re.DOTALL)
@@ -60,7 +61,7 @@ with.
 """
 
 
-def forget_messages(connection: Connection, items: Numbers) -> ForgetReport:
+def forget_messages(connection: Reading, items: Numbers) -> ForgetReport:
     """Delete messages with everything derived from them."""
     sources = record_sources.c
     carried = select(sources.record).where(
@@ -74,7 +75,7 @@ def forget_messages(connection: Connection, items: Numbers) -> ForgetReport:
     return done.model_copy(update={"messages": len(items)})
 
 
-def drop_messages(connection: Connection, items: Numbers) -> None:
+def drop_messages(connection: Reading, items: Numbers) -> None:
     """Delete the rows of messages; what they did to records was taken care of."""
     affected = select(messages.c.session).where(messages.c.n.in_(items)).distinct()
     affected_sessions = list(connection.scalars(affected))
@@ -101,7 +102,7 @@ def drop_messages(connection: Connection, items: Numbers) -> None:
 
 
 def forget_records(
-    connection: Connection, items: Numbers, gone: Numbers = ()
+    connection: Reading, items: Numbers, gone: Numbers = ()
 ) -> ForgetReport:
     """Delete records with their history, their links and the files that may repeat
     them.
@@ -111,7 +112,7 @@ def forget_records(
     """
     files = drop_files(connection) if items or gone else 0
     again = _read_again(connection, items, gone) if items and gone else 0
-    restored = forget_changes(connection, items, gone)
+    restored = forget_effects(connection, items, gone)
     if items:
         drop_records(connection, items)
     return ForgetReport(
@@ -119,7 +120,7 @@ def forget_records(
     )
 
 
-def drop_records(connection: Connection, items: Numbers) -> None:
+def drop_records(connection: Reading, items: Numbers) -> None:
     """Delete the rows of records; what they did to others was taken care of."""
     cited = select(record_sources.c.message).where(record_sources.c.record.in_(items))
     call_log.forget_words(connection, list(connection.scalars(cited)))
@@ -134,7 +135,7 @@ def drop_records(connection: Connection, items: Numbers) -> None:
     drop_unused_attributes(connection)
 
 
-def drop_unused_attributes(connection: Connection) -> None:
+def drop_unused_attributes(connection: Reading) -> None:
     """Delete the names of attributes that no record has any more."""
     used = select(records_table.c.attribute).where(
         records_table.c.attribute.is_not(None)
@@ -142,7 +143,7 @@ def drop_unused_attributes(connection: Connection) -> None:
     connection.execute(delete(attributes).where(attributes.c.n.not_in(used)))
 
 
-def _read_again(connection: Connection, items: Numbers, gone: Numbers) -> int:
+def _read_again(connection: Reading, items: Numbers, gone: Numbers) -> int:
     """Mark the records' remaining messages as pending, and count them."""
     kept = (
         select(record_sources.c.message)
@@ -159,7 +160,7 @@ def _read_again(connection: Connection, items: Numbers, gone: Numbers) -> int:
     return len(rows)
 
 
-def drop_files(connection: Connection) -> int:
+def drop_files(connection: Reading) -> int:
     """Delete all topic tracks and the profile: they may repeat more than they cite."""
     # answers still under way must not be stored
     pending_messages.next_generation(connection)
@@ -169,13 +170,13 @@ def drop_files(connection: Connection) -> int:
     return connection.execute(delete(files)).rowcount
 
 
-def _drop_removed_words(connection: Connection, layer: str, items: Numbers) -> None:
+def _drop_removed_words(connection: Reading, layer: str, items: Numbers) -> None:
     """Delete what is kept of these rows from before words of them were removed."""
     rows = (removed_words.c.layer == layer) & removed_words.c.item.in_(list(items))
     connection.execute(delete(removed_words).where(rows))
 
 
-def drop_layer(connection: Connection, layer: str, items: Iterable[int]) -> None:
+def drop_layer(connection: Reading, layer: str, items: Iterable[int]) -> None:
     """Delete the vectors of these items, and the work that is due for them."""
     note_deleted_vectors(connection)
     for table in (vectors, outbox):
@@ -183,7 +184,7 @@ def drop_layer(connection: Connection, layer: str, items: Iterable[int]) -> None
         connection.execute(delete(table).where(rows))
 
 
-def update_session(connection: Connection, session: int) -> None:
+def update_session(connection: Reading, session: int) -> None:
     """Index the remaining messages anew and correct the centroid; delete an empty
     session.
     """
@@ -227,14 +228,14 @@ def _rooms_with_words_of(services: Services, author: str) -> dict[str, int]:
     """The shared rooms that hold messages of this user, and how many."""
     written = select(func.count()).select_from(having("author", author).subquery())
 
-    def count(connection: Connection, key: str) -> tuple[str, int]:
+    def count(connection: Reading, key: str) -> tuple[str, int]:
         return shared_name(key) or "", connection.scalar(written) or 0
 
     found = services.directory.read_each(count, shared=True)
     return {room: messages for room, messages in found if messages}
 
 
-def note_deleted(connection: Connection, named: Iterable[tuple[str, str]]) -> None:
+def note_deleted(connection: Reading, named: Iterable[tuple[str, str]]) -> None:
     """Note that messages of these sessions and ids are deleted, in the transaction that
     does so.
     """
@@ -247,7 +248,7 @@ def note_deleted(connection: Connection, named: Iterable[tuple[str, str]]) -> No
         connection.execute(upsert(meta).on_conflict_do_nothing(), list(some))
 
 
-def deleted_among(connection: Connection, session: str, ids: Iterable[str]) -> set[str]:
+def deleted_among(connection: Reading, session: str, ids: Iterable[str]) -> set[str]:
     """Those of these ids whose messages were deleted."""
     keys = {_key(session, name): name for name in ids}
     return {

@@ -10,18 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, exists, select, update
+from sqlalchemy import ColumnElement, delete, exists, select, update
 
 from langmem_graph.errors import LangMemGraphError, for_log
 from langmem_graph.reports import ExpiryReport
 from langmem_graph.rooms import shared_name
 from langmem_graph.settings import KeepDays
 from langmem_graph.storage import call_log, record_queries, record_writes
-from langmem_graph.storage.change_log import Numbers, expire_changes
 from langmem_graph.storage.deletion import drop_files, drop_messages, drop_records
+from langmem_graph.storage.forget_effects import Numbers, expire_effects
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.record_writes import FORM
-from langmem_graph.storage.tables_and_migrations import (
+from langmem_graph.storage.tables import (
     get_meta,
     messages,
     meta,
@@ -146,14 +147,14 @@ def _some(
         return report
 
 
-def _too_old(connection: Connection, since: datetime) -> list[int]:
+def _too_old(connection: Reading, since: datetime) -> list[int]:
     m = messages.c
     oldest = select(m.n).where(m.at < since).order_by(m.session, m.n).limit(_AT_ONCE)
     return list(connection.scalars(oldest))
 
 
 def _unsaid(
-    connection: Connection, since: datetime, gone: Sequence[int] | None = None
+    connection: Reading, since: datetime, gone: Sequence[int] | None = None
 ) -> list[int]:
     """Records that no message says since then: of those that `gone` say, all; else
     some.
@@ -177,7 +178,7 @@ def _unsaid(
 
 
 def _expire(
-    connection: Connection, items: Numbers, gone: Numbers, user_id: str
+    connection: Reading, items: Numbers, gone: Numbers, user_id: str
 ) -> tuple[ExpiryReport, list[int]]:
     """The report, and the records that stay without some of their messages."""
     s = record_sources.c
@@ -186,7 +187,7 @@ def _expire(
     )
     kept = list(connection.scalars(said))
     files = drop_files(connection)
-    expire_changes(connection, items, kept, gone)
+    expire_effects(connection, items, kept, gone)
     if items:
         drop_records(connection, items)
     call_log.forget_messages(connection, gone)
@@ -196,7 +197,7 @@ def _expire(
     return ExpiryReport(user_id=user_id, **counts), kept
 
 
-def _let_carry(connection: Connection, kept: Sequence[int]) -> None:
+def _let_carry(connection: Reading, kept: Sequence[int]) -> None:
     """Let the messages that are left of records carry them, without words of the
     others.
     """

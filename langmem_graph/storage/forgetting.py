@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.ids_and_times import session_key
@@ -17,14 +17,10 @@ from langmem_graph.schemas import Record
 from langmem_graph.storage import message_queries, record_queries, removed_words
 from langmem_graph.storage.deletion import forget_messages, forget_records
 from langmem_graph.storage.memory_services import Services
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.superseded_labels import labelled_records
-from langmem_graph.storage.tables_and_migrations import (
-    SPOKEN,
-    messages,
-    record_sources,
-    sessions,
-)
-from langmem_graph.storage.tables_and_migrations import records as records_table
+from langmem_graph.storage.tables import SPOKEN, messages, record_sources, sessions
+from langmem_graph.storage.tables import records as records_table
 from langmem_graph.storage.user_room import note_deletion
 from langmem_graph.storage.where_conditions import having
 
@@ -80,7 +76,7 @@ def _check_named(named: Mapping[str, str | None]) -> None:
 
 
 def _forget(
-    connection: Connection,
+    connection: Reading,
     record: str | None,
     message: str | None,
     session: str | None,
@@ -100,7 +96,7 @@ def _forget(
     return forget_messages(connection, list(connection.scalars(named)))
 
 
-def _forget_record(connection: Connection, record_id: str) -> ForgetReport:
+def _forget_record(connection: Reading, record_id: str) -> ForgetReport:
     """Delete a record, and of its messages the sentences that say it."""
     numbers = record_queries.numbers_of(connection, [record_id])
     if record_id not in numbers:
@@ -132,12 +128,12 @@ def _values_of(record: Record) -> list[str]:
     return [word for word in words if isinstance(word, str) and len(word) >= SHORTEST]
 
 
-def _messages_of(connection: Connection, record: int) -> Sequence[int]:
+def _messages_of(connection: Reading, record: int) -> Sequence[int]:
     query = select(record_sources.c.message).where(record_sources.c.record == record)
     return connection.scalars(query).all()
 
 
-def _carrying_others(connection: Connection, items: Iterable[int]) -> set[int]:
+def _carrying_others(connection: Reading, items: Iterable[int]) -> set[int]:
     """Those of these messages on which a record rests."""
     s = record_sources.c
     query = select(s.message).where(s.message.in_(list(items)))
@@ -145,7 +141,7 @@ def _carrying_others(connection: Connection, items: Iterable[int]) -> set[int]:
 
 
 def _take_sentences(
-    connection: Connection, items: Iterable[int], values: Sequence[str]
+    connection: Reading, items: Iterable[int], values: Sequence[str]
 ) -> set[int]:
     """Take the sentences with one of these values out of messages."""
     today = datetime.now(UTC).date()
@@ -160,7 +156,7 @@ def _take_sentences(
     return changed
 
 
-def _holding(connection: Connection, values: Iterable[str]) -> set[int]:
+def _holding(connection: Reading, values: Iterable[str]) -> set[int]:
     """The messages in which one of these values still stands."""
     found = set[int]()
     for value in values:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import insert, select, update
 
+from langmem_graph.storage.effects import ACTIVE
+from langmem_graph.storage.number_lists import rows_where_in
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.record_writes import add_link, plain
-from langmem_graph.storage.sqlite_database import rows_where_in
-from langmem_graph.storage.tables_and_migrations import (
-    ACTIVE,
+from langmem_graph.storage.tables import (
     attributes,
     clusters,
     links,
@@ -48,7 +49,7 @@ class Clusters:
         return place, float(cosines[place])
 
 
-def all_clusters(connection: Connection) -> Clusters:
+def all_clusters(connection: Reading) -> Clusters:
     """Load all clusters."""
     rows = connection.execute(select(clusters).order_by(clusters.c.n)).all()
     return Clusters(
@@ -59,7 +60,7 @@ def all_clusters(connection: Connection) -> Clusters:
 
 
 def join(
-    connection: Connection, held: Clusters, place: int, record: int, vector: Vector
+    connection: Reading, held: Clusters, place: int, record: int, vector: Vector
 ) -> int:
     """Add a record to the cluster at a position of `held`, or to a new one (-1); its
     number.
@@ -84,10 +85,7 @@ def join(
 
 
 def link_semantically(
-    connection: Connection,
-    record: int,
-    others: Sequence[tuple[int, float]],
-    origin: str,
+    connection: Reading, record: int, others: Sequence[tuple[int, float]], origin: str
 ) -> None:
     """Add semantic edges, which have no direction, to records with their cosines."""
     for other, cosine in others:
@@ -103,9 +101,7 @@ def link_semantically(
         )
 
 
-def cluster_members(
-    connection: Connection, items: Sequence[int], most: int
-) -> list[int]:
+def cluster_members(connection: Reading, items: Sequence[int], most: int) -> list[int]:
     """The newest active records in the clusters of these records, without these
     themselves.
     """
@@ -116,7 +112,7 @@ def cluster_members(
 
 
 def neighbours(
-    connection: Connection, items: Sequence[int], kind: str
+    connection: Reading, items: Sequence[int], kind: str
 ) -> list[tuple[int, float]]:
     """Active records that edges of a kind connect to these, without these themselves.
 
@@ -141,7 +137,7 @@ def neighbours(
 
 
 def of_same_attribute(
-    connection: Connection, items: Sequence[int], most: int
+    connection: Reading, items: Sequence[int], most: int
 ) -> list[int]:
     """For each of these records, the newest active ones of the same subject and
     attribute.
@@ -160,7 +156,7 @@ def of_same_attribute(
 
 
 def of_attribute(
-    connection: Connection, subject: str | None, name: str | None, most: int
+    connection: Reading, subject: str | None, name: str | None, most: int
 ) -> list[int]:
     """The newest active records of a subject's attribute; none without both names."""
     if not subject or not name:
@@ -176,7 +172,7 @@ def of_attribute(
     return list(connection.scalars(of_it.order_by(r.n.desc()).limit(most)))
 
 
-def citing_messages(connection: Connection, items: Sequence[int]) -> list[int]:
+def citing_messages(connection: Reading, items: Sequence[int]) -> list[int]:
     """The active records that cite these messages, in the order of the messages."""
     s = record_sources.c
     cited = select(s.message, s.record).join(records, records.c.n == s.record)
@@ -188,7 +184,7 @@ def citing_messages(connection: Connection, items: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(row.record for row in ordered))
 
 
-def made_from(connection: Connection, items: Sequence[int], most: int) -> list[int]:
+def made_from(connection: Reading, items: Sequence[int], most: int) -> list[int]:
     """The newest active records that cite one of these messages."""
     s = record_sources.c
     r = records.c

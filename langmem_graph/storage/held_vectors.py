@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy import Connection
 
 from langmem_graph.errors import LangMemGraphError
 from langmem_graph.storage import message_queries, vector_rows
 from langmem_graph.storage.full_text import MESSAGE_WORDS
 from langmem_graph.storage.message_queries import Facts
-from langmem_graph.storage.tables_and_migrations import (
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import (
     MESSAGES,
     VECTORS_DELETED,
     messages,
@@ -34,7 +34,7 @@ from langmem_graph.storage.tables_and_migrations import (
     vectors,
 )
 from langmem_graph.storage.vector_rows import Matrix, Pieces, VectorRows
-from langmem_graph.storage.where_conditions import filter_of, messages_matching
+from langmem_graph.storage.where_conditions import messages_matching
 from langmem_graph.storage.words import Passes
 from langmem_graph.threads import result_of, start_thread
 
@@ -85,7 +85,7 @@ class State(NamedTuple):
     dimension: str | None
 
     @classmethod
-    def of(cls, connection: Connection) -> "State":
+    def of(cls, connection: Reading) -> "State":
         """That of the transaction."""
         return cls._make(connection.execute(_STATE).one())
 
@@ -168,9 +168,7 @@ class HeldVectors:
         places: NDArray[np.int64] = self.by_item[before + np.arange(len(before))]
         return places
 
-    def facts_of(
-        self, connection: Connection, items: Collection[int]
-    ) -> dict[int, Facts]:
+    def facts_of(self, connection: Reading, items: Collection[int]) -> dict[int, Facts]:
         """What ranking needs to know of these messages, by number."""
         known = {n: self.facts[n] for n in items if n in self.facts}
         unknown = [n for n in items if n not in known]
@@ -181,9 +179,7 @@ class HeldVectors:
         self.facts.update((n, read[n]) for n in embedded)
         return known | read
 
-    def word_counts(
-        self, connection: Connection, terms: Sequence[str]
-    ) -> dict[str, int]:
+    def word_counts(self, connection: Reading, terms: Sequence[str]) -> dict[str, int]:
         """In how many messages each term occurs.
 
         Only those that arrived since it was last asked for are counted.
@@ -199,13 +195,13 @@ class HeldVectors:
         self.counted.update((t, (last, counts[t])) for t in new)
         return counts
 
-    def passing_filter(self, connection: Connection) -> Passes | None:
+    def passing_filter(self, connection: Reading) -> Passes | None:
         """Of each message's number whether it passes the connection's filter; None
         without one.
 
         Only messages that arrived since the filter was last asked for are looked at.
         """
-        where = filter_of(connection)
+        where = connection.where
         if where is None:
             return None
         # True and 1 are equal, but not the same
@@ -250,10 +246,7 @@ class _Place:
 
 
 def held(
-    database: "Database | PostgresDatabase",
-    connection: Connection,
-    state: State,
-    few: int,
+    database: "Database | PostgresDatabase", connection: Reading, state: State, few: int
 ) -> HeldVectors | None:
     """The vectors of messages of the transaction, whose state this is.
 
@@ -290,7 +283,7 @@ def _unread(state: State, place: _Place) -> int:
     )
 
 
-def _read_beside(place: _Place, connection: Connection) -> None:
+def _read_beside(place: _Place, connection: Reading) -> None:
     if place.reading.acquire(blocking=False):
         try:
             _renewed(connection, State.of(connection), place)
@@ -298,7 +291,7 @@ def _read_beside(place: _Place, connection: Connection) -> None:
             place.reading.release()
 
 
-def _renewed(connection: Connection, state: State, place: _Place) -> HeldVectors | None:
+def _renewed(connection: Reading, state: State, place: _Place) -> HeldVectors | None:
     known = place.vectors
     if known is not None and known.state.deleted == state.deleted:
         if state.vector < known.state.vector or state.message < known.state.message:
@@ -310,7 +303,7 @@ def _renewed(connection: Connection, state: State, place: _Place) -> HeldVectors
 
 
 def _read(
-    connection: Connection, state: State, known: HeldVectors | None, place: _Place
+    connection: Reading, state: State, known: HeldVectors | None, place: _Place
 ) -> HeldVectors | None:
     """All vectors; those that are known are not read again."""
     if known is not None and known.state.vector == state.vector:

@@ -5,11 +5,11 @@ came of what, and how much there is.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Column, Connection, Table, func, select
+from sqlalchemy import Column, Table, func, select
 
 from langmem_graph.ids_and_times import session_key
 from langmem_graph.reports import (
@@ -26,14 +26,17 @@ from langmem_graph.storage import (
     message_queries,
     pending_messages,
     record_changes,
+    record_effects,
     record_queries,
 )
+from langmem_graph.storage.effects import REFINE, Effect, before
 from langmem_graph.storage.graph_neighbours import CAUSAL, SEMANTIC
+from langmem_graph.storage.number_lists import rows_where_in
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.record_queries import aware
 from langmem_graph.storage.record_writes import naive
-from langmem_graph.storage.sqlite_database import rows_where_in
 from langmem_graph.storage.superseded_labels import labelled_messages, labelled_records
-from langmem_graph.storage.tables_and_migrations import (
+from langmem_graph.storage.tables import (
     MESSAGES,
     RECORDS,
     links,
@@ -44,11 +47,9 @@ from langmem_graph.storage.tables_and_migrations import (
     sessions,
     unread,
 )
-from langmem_graph.storage.tables_and_migrations import history as log
-from langmem_graph.storage.where_conditions import filter_of, passing, within
 
 
-def get_conversation(connection: Connection, ids: Sequence[str]) -> list[Message]:
+def get_conversation(connection: Reading, ids: Sequence[str]) -> list[Message]:
     """The messages with these ids and their labels, in the order asked.
 
     Ids may also be as models were shown them.
@@ -62,12 +63,12 @@ def get_conversation(connection: Connection, ids: Sequence[str]) -> list[Message
     ]
 
 
-def export_messages(connection: Connection) -> list[dict[str, Any]]:
+def export_messages(connection: Reading) -> list[dict[str, Any]]:
     """All messages as JSON rows, in the form that an import reads."""
     return list(map(message_row, message_queries.all_messages(connection)))
 
 
-def get_records(connection: Connection, ids: Sequence[str]) -> list[Record]:
+def get_records(connection: Reading, ids: Sequence[str]) -> list[Record]:
     """Whole records with their labels in the order asked; unknown ids are left out."""
     numbers = record_queries.numbers_of(connection, ids)
     stored = labelled_records(connection, numbers.values())
@@ -75,7 +76,7 @@ def get_records(connection: Connection, ids: Sequence[str]) -> list[Record]:
 
 
 def export_records(
-    connection: Connection, as_of: datetime | None, *, history: bool = False
+    connection: Reading, as_of: datetime | None, *, history: bool = False
 ) -> list[dict[str, Any]]:
     """Rows of the records that hold now, or at a time, or (with `history`) ever; oldest
     first.
@@ -97,39 +98,63 @@ def export_records(
     ]
 
 
-def changes(connection: Connection, record_id: str) -> list[RecordChange]:
+def changes(connection: Reading, record_id: str) -> list[RecordChange]:
     """What messages did to a record and what still counts, oldest first."""
     numbers = record_queries.numbers_of(connection, [record_id]).values()
     made = record_changes.changes_of(connection, numbers).values()
     return [change for of_record in made for change in of_record]
 
 
-def history(connection: Connection, record_id: str) -> list[HistoryEntry]:
+def history(connection: Reading, record_id: str) -> list[HistoryEntry]:
     """Every change of a record, and of those that it superseded or refined, oldest
     first.
     """
     named = record_queries.numbers_of(connection, [record_id]).values()
-    items = passing(connection, RECORDS, _in_one_line(connection, named))
-    filtered = filter_of(connection) is not None
-    query = select(log, records.c.record_id).join(records, records.c.n == log.c.record)
-    rows = sorted(
-        rows_where_in(connection, query, log.c.record, items), key=lambda row: row.n
-    )
-    words = record_changes.words_of(connection, items)
+    items = connection.seen(RECORDS, _in_one_line(connection, named))
+    made = record_effects.effects_of(connection, items)
+    r = records.c
+    columns = rows_where_in(connection, select(r.n, r.record_id), r.n, items)
+    ids = {row.n: row.record_id for row in columns}
+    every = [one for several in made.values() for one in several if one.op != REFINE]
+    said = {one.message for one in every if one.message is not None}
+    messages_said = _ids_passing(connection, said)
+    filtered = connection.where is not None
     entries = []
-    for row in rows:
-        told = words.get((row.change, row.record), {}) if row.before is not None else {}
-        # it quotes the message
-        unsaid = {"reason": None} if filtered and not told else {}
-        fields = {**row._mapping, "at": aware(row.at), **told, **unsaid}
-        entries.append(HistoryEntry.model_validate(fields))
+    for effect in sorted(every, key=lambda one: one.n):
+        entry = HistoryEntry(
+            change=effect.change,
+            record_id=ids[effect.record],
+            op=effect.op,
+            at=aware(effect.at),
+            by=effect.by,
+            # a reason may repeat words that do not pass
+            reason=None if filtered else effect.reason,
+            before=before(effect, made[effect.record]),
+        )
+        entries.append(entry.model_copy(update=_words(effect, messages_said)))
     return entries
 
 
-def _in_one_line(connection: Connection, items: Iterable[int]) -> set[int]:
+def _words(effect: Effect, said: Mapping[int, str]) -> dict[str, Any]:
+    """The words that made a change, where their message passes."""
+    if effect.message is None or effect.message not in said:
+        return {}
+    words = {"relation": effect.relation, "quote": effect.quote or ""}
+    told = f"{effect.relation}: “{effect.quote}”" if effect.quote else None
+    return {**words, "message_id": said[effect.message], "reason": told}
+
+
+def _ids_passing(connection: Reading, items: Iterable[int]) -> dict[int, str]:
+    """The ids of those of these messages that may be seen."""
+    m = connection.messages.c
+    rows = rows_where_in(connection, select(m.n, m.message_id), m.n, items)
+    return {row.n: row.message_id for row in rows}
+
+
+def _in_one_line(connection: Reading, items: Iterable[int]) -> set[int]:
     """These records and all that `supersedes` or `refines` links connect with them."""
     line = fresh = set(items)
-    kinds = links.c.kind.in_(record_changes.LINKS)
+    kinds = links.c.kind.in_(record_effects.LINKS)
     while fresh:
         near = (links.c.source.in_(fresh) | links.c.target.in_(fresh)) & kinds
         rows = connection.execute(select(links.c.source, links.c.target).where(near))
@@ -183,29 +208,27 @@ _OLDEST_DUE = select(func.min(messages.c.added_at)).where(messages.c.n.in_(_DUE)
 
 
 def session_page(
-    connection: Connection, session: str, start: int, limit: int
+    connection: Reading, session: str, start: int, limit: int
 ) -> list[Message]:
     """Messages of a session with their labels, in the order they arrived."""
-    own = select(messages.c.n).join(sessions, sessions.c.n == messages.c.session)
-    own = own.where(*within(connection, MESSAGES, messages.c.n))
-    own = own.where(sessions.c.session_id == session_key(session)).order_by(
-        messages.c.n
-    )
+    m = connection.messages.c
+    own = select(m.n).join(sessions, sessions.c.n == m.session)
+    own = own.where(sessions.c.session_id == session_key(session)).order_by(m.n)
     numbers = list(connection.scalars(own.offset(start).limit(limit)))
     found = labelled_messages(connection, numbers)
     return [found[n] for n in numbers]
 
 
-def record_page(connection: Connection, start: int, limit: int) -> list[Record]:
+def record_page(connection: Reading, start: int, limit: int) -> list[Record]:
     """Records of any status with their labels, the newest first."""
-    page = select(records.c.n).where(*within(connection, RECORDS, records.c.n))
-    page = page.order_by(records.c.n.desc()).offset(start).limit(limit)
+    r = connection.records.c
+    page = select(r.n).order_by(r.n.desc()).offset(start).limit(limit)
     numbers = list(connection.scalars(page))
     found = labelled_records(connection, numbers)
     return [found[n] for n in numbers]
 
 
-def uses_of(connection: Connection, ids: Sequence[str]) -> list[MessageUse]:
+def uses_of(connection: Reading, ids: Sequence[str]) -> list[MessageUse]:
     """What was made of each of these messages, in the order asked; unknown ids are left
     out.
     """
@@ -239,14 +262,14 @@ def uses_of(connection: Connection, ids: Sequence[str]) -> list[MessageUse]:
     ]
 
 
-def neighbourhood(connection: Connection, record_id: str, most: int) -> Neighbourhood:
+def neighbourhood(connection: Reading, record_id: str, most: int) -> Neighbourhood:
     """Up to `most` records around one, over the strongest semantic and causal edges."""
     inside = list(record_queries.numbers_of(connection, [record_id]).values())
     fresh = inside
     while fresh and len(inside) < most:
         rows = _edges(connection, fresh)
         ends = [end for row in rows for end in (row.source, row.target)]
-        shown = passing(connection, RECORDS, ends)
+        shown = connection.seen(RECORDS, ends)
         fresh = [n for n in dict.fromkeys(ends) if n in shown and n not in inside]
         fresh = fresh[: most - len(inside)]
         inside = inside + fresh
@@ -263,7 +286,7 @@ def neighbourhood(connection: Connection, record_id: str, most: int) -> Neighbou
     return Neighbourhood(records=[found[n] for n in inside], edges=edges)
 
 
-def _edges(connection: Connection, items: Sequence[int]) -> Sequence[Any]:
+def _edges(connection: Reading, items: Sequence[int]) -> Sequence[Any]:
     """The rows of the edges that touch these records, the strongest first."""
     e = links.c
     touching = e.source.in_(items) | e.target.in_(items)
@@ -272,7 +295,7 @@ def _edges(connection: Connection, items: Sequence[int]) -> Sequence[Any]:
     return connection.execute(query.order_by(e.weight.desc(), e.source, e.target)).all()
 
 
-def compare(connection: Connection, first: datetime, second: datetime) -> Comparison:
+def compare(connection: Reading, first: datetime, second: datetime) -> Comparison:
     """What held at one of two times only, and how much of what came between was
     forgotten.
     """
@@ -300,7 +323,7 @@ def compare(connection: Connection, first: datetime, second: datetime) -> Compar
 
 
 def _missing(
-    connection: Connection,
+    connection: Reading,
     table: Table,
     stored: Column[datetime],
     early: datetime,
@@ -316,7 +339,7 @@ def _missing(
     return max(0, until - before - left)
 
 
-def summary(connection: Connection, key: str) -> UserSummary:
+def summary(connection: Reading, key: str) -> UserSummary:
     """How much the room with this key holds, a user's or a shared one, and what of it
     is due.
     """

@@ -15,8 +15,6 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from sqlalchemy import Connection
-
 from langmem_graph.errors import (
     ClosedMemoryError,
     ForkedProcessError,
@@ -38,6 +36,7 @@ from langmem_graph.storage.directory_lock import (
     finish_erasures,
     remove_folder,
 )
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.sqlite_database import Database, explained_files, is_lost
 from langmem_graph.storage.user_room import FolderRoom
 
@@ -239,7 +238,7 @@ class MemoryDirectory(NotCopied):
         return sorted(found)
 
     def read_each(
-        self, query: Callable[[Connection, str], T], *, shared: bool = False
+        self, query: Callable[[Reading, str], T], *, shared: bool = False
     ) -> list[T]:
         """The results of a query in every user's ledger, or every shared one; opens no
         room.
@@ -251,7 +250,7 @@ class MemoryDirectory(NotCopied):
                 found.append(self._read_ledger(user_id, query))
         return found
 
-    def _read_ledger(self, user_id: str, query: Callable[[Connection, str], T]) -> T:
+    def _read_ledger(self, user_id: str, query: Callable[[Reading, str], T]) -> T:
         if not self.has(user_id):  # erased meanwhile
             raise NothingStoredError(f"Nothing is stored of {described(user_id)}.")
         wait = self._settings.storage.busy_timeout_seconds

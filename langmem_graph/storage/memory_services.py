@@ -12,8 +12,6 @@ from functools import partial
 from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Connection
-
 from langmem_graph.embeddings.embedder import Embedder
 from langmem_graph.errors import (
     ClosedMemoryError,
@@ -30,6 +28,7 @@ from langmem_graph.storage import call_log, pending_messages
 from langmem_graph.storage.location import is_database
 from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.outbox_worker import Drained, DueWork
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import finish, in_thread_of, uninterrupted
 from langmem_graph.view import View
@@ -176,8 +175,7 @@ class Services:
             found = list[Room]()
             for key in now.rooms:
                 try:
-                    room = stack.enter_context(self.room(key))
-                    found.append(room.within(now.where))
+                    found.append(stack.enter_context(self.room(key)))
                 except NothingStoredError:
                     if self.read_only and not view.is_shared:
                         raise
@@ -206,14 +204,14 @@ class Services:
 
         return await in_thread_of(view.user, inside)
 
-    def read(self, view: View, query: Callable[[Connection], T], nothing: T) -> T:
+    def read(self, view: View, query: Callable[[Reading], T], nothing: T) -> T:
         """The result of a query of the user's own room, through the view's filter, or
         `nothing` as for `in_known_room`.
         """
         with self.known_room(view.user) as room:
             if room is None:
                 return nothing
-            return room.within(view.where).database.read(query)
+            return room.database.read(query, view.where)
 
     async def in_room(self, user_id: str, work: Callable[[Room], T]) -> T:
         """Do the work with the user's room, in a worker thread."""

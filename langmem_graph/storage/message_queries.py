@@ -7,17 +7,15 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import FromClause, Row, Select, func, select
 from sqlalchemy.dialects import sqlite
 
-from langmem_graph.filters import Filter
 from langmem_graph.ids_and_times import end_of, in_zone
 from langmem_graph.schemas import Message
-from langmem_graph.storage.number_lists import one_of_given
-from langmem_graph.storage.sqlite_database import rows_where_in
-from langmem_graph.storage.tables_and_migrations import (
-    ACTIVE,
-    MESSAGES,
+from langmem_graph.storage.effects import ACTIVE
+from langmem_graph.storage.number_lists import one_of_given, rows_where_in
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import (
     messages,
     outbox,
     record_sources,
@@ -25,7 +23,6 @@ from langmem_graph.storage.tables_and_migrations import (
     sessions,
 )
 from langmem_graph.storage.vector_rows import IN_CHROMA
-from langmem_graph.storage.where_conditions import conditions_of, filter_of, within
 
 
 class Facts(NamedTuple):
@@ -47,7 +44,7 @@ _PLAIN_FACTS = str(
 )
 
 
-def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, Facts]:
+def facts_of(connection: Reading, items: Iterable[int]) -> dict[int, Facts]:
     """What ranking needs to know of these messages, which pass the connection's
     filter.
     """
@@ -66,45 +63,36 @@ def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, Facts]:
     }
 
 
-def newest_message(connection: Connection) -> int:
+def newest_message(connection: Reading) -> int:
     """The number of the message that arrived last; 0 when there is none."""
     return connection.scalar(_NEWEST) or 0
 
 
 _READ = "n message_id role origin name at text extra".split()
-_whole = select(*(messages.c[name] for name in _READ), sessions.c.session_id).join(
-    sessions
-)
-
-
-def _shown(connection: Connection) -> Select[Any]:
-    """Whole messages, those that pass the connection's filter."""
-    where = filter_of(connection)
-    return _whole if where is None else _filtered(repr(where), where)
 
 
 @lru_cache(maxsize=256)
-def _filtered(name: str, where: Filter) -> Select[Any]:
-    """The name tells filters apart that are equal: 1 and True are."""
-    passing = conditions_of(where, MESSAGES, messages.c.n)
-    return _whole.where(*passing).execution_options(kept=True)
+def _whole(seen: FromClause) -> Select[Any]:
+    """Selects whole messages of those that may be seen."""
+    columns = [*(seen.c[name] for name in _READ), sessions.c.session_id]
+    return select(*columns).join(sessions, sessions.c.n == seen.c.session)
 
 
-def messages_by_number(
-    connection: Connection, items: Iterable[int]
-) -> dict[int, Message]:
+def messages_by_number(connection: Reading, items: Iterable[int]) -> dict[int, Message]:
     """Whole messages by their numbers."""
-    rows = rows_where_in(connection, _shown(connection), messages.c.n, items)
+    seen = connection.messages
+    rows = rows_where_in(connection, _whole(seen), seen.c.n, items)
     return {row.n: _message(row) for row in rows}
 
 
-def messages_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, Message]:
+def messages_by_id(connection: Reading, ids: Iterable[str]) -> dict[str, Message]:
     """Whole messages by their ids; unknown ids are left out."""
-    rows = rows_where_in(connection, _shown(connection), messages.c.message_id, ids)
+    seen = connection.messages
+    rows = rows_where_in(connection, _whole(seen), seen.c.message_id, ids)
     return {row.message_id: _message(row) for row in rows}
 
 
-def whole_ids(connection: Connection, ids: Iterable[str]) -> list[str]:
+def whole_ids(connection: Reading, ids: Iterable[str]) -> list[str]:
     """The ids, those whose end alone was shown (`shown_ids`) as they are stored."""
     m = messages.c
     found = list[str]()
@@ -120,46 +108,39 @@ def whole_ids(connection: Connection, ids: Iterable[str]) -> list[str]:
 
 
 def latest_messages(
-    connection: Connection, count: int, session_id: str | None = None
+    connection: Reading, count: int, session_id: str | None = None
 ) -> list[Message]:
     """The messages of a session, or of all, that arrived last, in the order they
     arrived.
     """
-    meant = _shown(connection)
-    meant = (
-        meant
-        if session_id is None
-        else meant.where(sessions.c.session_id == session_id)
-    )
-    latest = meant.order_by(messages.c.n.desc()).limit(count)
+    seen = connection.messages
+    meant = _whole(seen)
+    if session_id is not None:
+        meant = meant.where(sessions.c.session_id == session_id)
+    latest = meant.order_by(seen.c.n.desc()).limit(count)
     return [_message(row) for row in connection.execute(latest).all()[::-1]]
 
 
 def said_by_user(
-    connection: Connection, since: datetime, until: datetime, most: int
+    connection: Reading, since: datetime, until: datetime, most: int
 ) -> list[tuple[int, str, datetime]]:
     """Number, text and time of the user's newest messages between two times, the newest
     first.
     """
-    m = messages.c
+    m = connection.messages.c
     first, last = (in_zone(one, UTC).replace(tzinfo=None) for one in (since, until))
     query = select(m.n, m.text, m.at).where(m.role == "user", m.at.between(first, last))
-    query = query.where(*within(connection, MESSAGES, m.n))
     rows = connection.execute(query.order_by(m.at.desc()).limit(most))
     return [(n, text, at.replace(tzinfo=UTC)) for n, text, at in rows]
 
 
-def all_messages(connection: Connection) -> Iterator[Message]:
+def all_messages(connection: Reading) -> Iterator[Message]:
     """Yield every message, in the order of arrival."""
     after = 0
+    seen = connection.messages
+    in_order = _whole(seen).order_by(seen.c.n).limit(1_000)
     while True:
-        page = (
-            _shown(connection)
-            .where(messages.c.n > after)
-            .order_by(messages.c.n)
-            .limit(1_000)
-        )
-        rows = connection.execute(page).all()
+        rows = connection.execute(in_order.where(seen.c.n > after)).all()
         if not rows:
             return
         yield from map(_message, rows)
@@ -185,13 +166,13 @@ def _message(row: Row[Any]) -> Message:
     )
 
 
-def session_of(connection: Connection, n: int) -> int:
+def session_of(connection: Reading, n: int) -> int:
     """The number of the session that a message belongs to."""
     own = select(messages.c.session).where(messages.c.n == n)
     return int(connection.execute(own).scalar_one())
 
 
-def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
+def texts_of(connection: Reading, items: Iterable[int]) -> dict[int, str]:
     """The texts of these messages as they are embedded: with the speaker's name, where
     known.
     """
@@ -214,7 +195,7 @@ class Counts:
     """Items per due task."""
 
 
-def counts(connection: Connection) -> Counts:
+def counts(connection: Reading) -> Counts:
     """Count the messages, sessions, active records, vectors and due items."""
     due = select(outbox.c.task, func.count()).group_by(outbox.c.task)
     return Counts(
@@ -229,7 +210,7 @@ def counts(connection: Connection) -> Counts:
     )
 
 
-def damage(connection: Connection) -> list[str]:
+def damage(connection: Reading) -> list[str]:
     """What is wrong between the tables; an empty list when they agree."""
     carried = select(record_sources.c.record).where(
         record_sources.c.supporting.is_(False)
@@ -251,13 +232,13 @@ class SessionSummary:
     last_at: datetime
 
 
-def session_summaries(connection: Connection) -> list[SessionSummary]:
+def session_summaries(connection: Reading) -> list[SessionSummary]:
     """Summaries of all sessions, in the order they began."""
-    m = messages.c
+    m = connection.messages.c
     query = (
         select(sessions.c.session_id, func.count(), func.min(m.at), func.max(m.at))
-        .join(messages, m.session == sessions.c.n)
-        .where(*within(connection, MESSAGES, m.n))
+        .select_from(sessions)
+        .join(connection.messages, m.session == sessions.c.n)
         .group_by(sessions.c.n, sessions.c.session_id)
         .order_by(sessions.c.n)
     )

@@ -1,14 +1,21 @@
-"""Conditions on any number of numbers, in the form that each engine answers fastest."""
+"""Queries for any number of values, in the form that each engine answers fastest."""
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, Connection, Row
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
+
+from langmem_graph.ids_and_times import is_unicode
+
+T = TypeVar("T")
+_AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
 
 
 class _Numbers(sa.types.TypeDecorator[list[int]]):
@@ -73,3 +80,40 @@ def one_of_given(column: Any) -> ColumnElement[bool]:
     asked.
     """
     return _OneOf(column, sa.bindparam(NUMBERS, type_=_Numbers()))
+
+
+def portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the values in order, in portions that fit into one statement."""
+    for start in range(0, len(values), _AT_ONCE):
+        yield values[start : start + _AT_ONCE]
+
+
+def rows_where_in(
+    connection: Connection, query: Any, column: Any, values: Iterable[Any]
+) -> Iterator[Row[Any]]:
+    """The query's rows whose column is one of any number of values.
+
+    Texts that are no valid Unicode cannot be stored, so they are left out. A statement
+    without values of its own, or with the option `kept`, is made once for all numbers.
+    """
+    distinct = list(dict.fromkeys(values))
+    if distinct and isinstance(column.type, sa.Integer):
+        if query.whereclause is None or query.get_execution_options().get("kept"):
+            asked = _having_numbers(query, column)
+            return iter(connection.execute(asked, {NUMBERS: distinct}).all())
+        return iter(connection.execute(query.where(one_of(column, distinct))).all())
+    usable = [
+        value for value in distinct if not isinstance(value, str) or is_unicode(value)
+    ]
+    found = (
+        connection.execute(query.where(column.in_(some))) for some in portions(usable)
+    )
+    return chain.from_iterable(rows.all() for rows in found)
+
+
+@lru_cache(maxsize=64)
+def _having_numbers(query: sa.Select[Any], column: Any) -> sa.Select[Any]:
+    """One statement for all numbers: to build it each time takes as long as to
+    run it.
+    """
+    return query.where(one_of_given(column))

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.storage.number_lists import one_of
-from langmem_graph.storage.tables_and_migrations import (
+from langmem_graph.storage.tables import (
     EMBED,
     INDEX,
     MESSAGES,

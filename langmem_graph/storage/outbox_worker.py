@@ -28,17 +28,11 @@ from langmem_graph.storage import (
     message_queries,
     outbox_rows,
     record_queries,
-    tables_and_migrations,
+    tables,
     vector_rows,
 )
 from langmem_graph.storage.outbox_rows import Due, Waiting
-from langmem_graph.storage.tables_and_migrations import (
-    EMBED,
-    INDEX,
-    LAYERS,
-    MESSAGES,
-    RECORDS,
-)
+from langmem_graph.storage.tables import EMBED, INDEX, LAYERS, MESSAGES, RECORDS
 from langmem_graph.storage.user_room import Room
 from langmem_graph.storage.vector_rows import Piece
 from langmem_graph.threads import is_interrupted
@@ -228,7 +222,7 @@ def _index_batch(room: Room, layer: str, items: Sequence[int]) -> None:
             outbox_rows.release(connection, layer, items)
         raise
     with room.database.write_transaction() as connection:
-        if tables_and_migrations.get_meta(connection, "index") != room.index.identity:
+        if tables.get_meta(connection, "index") != room.index.identity:
             raise IndexUnavailableError(
                 "Another process opened this memory with another Chroma. Use one "
                 "for "

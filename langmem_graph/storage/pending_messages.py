@@ -9,14 +9,15 @@ from datetime import datetime
 from time import time
 from typing import Any
 
-from sqlalchemy import Connection, Integer, delete, func, select, update
+from sqlalchemy import Integer, delete, func, select, update
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 
 from langmem_graph.schemas import Message
 from langmem_graph.storage import message_queries
-from langmem_graph.storage.tables_and_migrations import (
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import (
     READ_ROLES,
     SPOKEN,
     get_meta,
@@ -55,7 +56,7 @@ class Unread:
     """Of the text, in bytes of UTF-8: these grow with its tokens in any script."""
 
 
-def unread_messages(connection: Connection) -> list[Unread]:
+def unread_messages(connection: Reading) -> list[Unread]:
     """All messages that may be claimed, in the order they arrived."""
     m = messages.c
     claimable = (
@@ -67,7 +68,7 @@ def unread_messages(connection: Connection) -> list[Unread]:
     return [Unread(*row) for row in connection.execute(claimable)]
 
 
-def latest_session(connection: Connection) -> tuple[int, datetime] | None:
+def latest_session(connection: Reading) -> tuple[int, datetime] | None:
     """The session of the message that arrived last, and when it was stored."""
     m = messages.c
     stored = select(m.session, m.added_at).join(sessions, sessions.c.n == m.session)
@@ -78,9 +79,7 @@ def latest_session(connection: Connection) -> tuple[int, datetime] | None:
     return (row.session, row.added_at) if row else None
 
 
-def claim(
-    connection: Connection, items: Sequence[int], *, by: str, lease: float
-) -> None:
+def claim(connection: Reading, items: Sequence[int], *, by: str, lease: float) -> None:
     """Claim these messages until the lease (in seconds) has run out."""
     claimed = {"claimed_by": by, "claimed_until": time() + lease}
     connection.execute(
@@ -88,7 +87,7 @@ def claim(
     )
 
 
-def release(connection: Connection, items: Sequence[int]) -> None:
+def release(connection: Reading, items: Sequence[int]) -> None:
     """Give up the claim on messages whose extraction failed, and count the attempt."""
     freed = {"claimed_until": 0.0, "attempts": unread.c.attempts + 1}
     connection.execute(
@@ -96,38 +95,38 @@ def release(connection: Connection, items: Sequence[int]) -> None:
     )
 
 
-def free_all(connection: Connection) -> None:
+def free_all(connection: Reading) -> None:
     """Give up all claims; for the process that holds the lock, since all others have
     ended.
     """
     connection.execute(update(unread).values(claimed_until=0.0))
 
 
-def still_claimed(connection: Connection, items: Iterable[int], *, by: str) -> bool:
+def still_claimed(connection: Reading, items: Iterable[int], *, by: str) -> bool:
     """Whether `by` still has the claim on all of these messages."""
     wanted = list(items)
     claimed = unread.c.message.in_(wanted) & (unread.c.claimed_by == by)
     return connection.scalar(select(func.count()).where(claimed)) == len(wanted)
 
 
-def mark_read(connection: Connection, items: Sequence[int]) -> None:
+def mark_read(connection: Reading, items: Sequence[int]) -> None:
     """Remove messages from the queue: their extraction is done."""
     connection.execute(delete(unread).where(unread.c.message.in_(items)))
 
 
-def count_unread(connection: Connection) -> int:
+def count_unread(connection: Reading) -> int:
     """How many messages are pending, claimed or not."""
     return connection.scalar(select(func.count()).select_from(unread)) or 0
 
 
-def attempts_of(connection: Connection, items: Sequence[int]) -> int:
+def attempts_of(connection: Reading, items: Sequence[int]) -> int:
     """The greatest number of failed attempts among these messages."""
     most = select(func.max(unread.c.attempts)).where(unread.c.message.in_(items))
     return connection.scalar(most) or 0
 
 
 def messages_before(
-    connection: Connection, n: int, session: int, most: int
+    connection: Reading, n: int, session: int, most: int
 ) -> list[tuple[int, Message]]:
     """The last messages of the session before this one, oldest first, with their
     numbers.
@@ -141,7 +140,7 @@ def messages_before(
     return [(number, found[number]) for number in numbers if number in found]
 
 
-def free(connection: Connection, items: Sequence[int]) -> None:
+def free(connection: Reading, items: Sequence[int]) -> None:
     """Give up the claim without counting an attempt, since the model was not
     reached.
     """
@@ -150,14 +149,14 @@ def free(connection: Connection, items: Sequence[int]) -> None:
     )
 
 
-def free_claims_of(connection: Connection, by: str) -> None:
+def free_claims_of(connection: Reading, by: str) -> None:
     """Give up all claims of one claimer."""
     connection.execute(
         update(unread).where(unread.c.claimed_by == by).values(claimed_until=0.0)
     )
 
 
-def generation(connection: Connection) -> str:
+def generation(connection: Reading) -> str:
     """An identifier that changes with every deletion.
 
     What a model concluded from messages read under an older generation must not be
@@ -168,7 +167,7 @@ def generation(connection: Connection) -> str:
     )
 
 
-def next_generation(connection: Connection) -> None:
+def next_generation(connection: Reading) -> None:
     """Start a new generation, because something is being deleted."""
     count = int(get_meta(connection, _FORGETTINGS) or 0)
     set_meta(connection, _FORGETTINGS, str(count + 1))

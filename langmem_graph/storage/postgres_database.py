@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 import psycopg
@@ -52,12 +52,8 @@ from langmem_graph.storage.postgres_connection import (
 )
 from langmem_graph.storage.postgres_connection import Connection as PlainConnection
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA
-from langmem_graph.storage.tables_and_migrations import (
-    NEVER_REUSED,
-    TRACES_LEFT,
-    get_all_meta,
-    outbox,
-)
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import NEVER_REUSED, TRACES_LEFT, get_all_meta, outbox
 from langmem_graph.threads import start_thread
 
 T = TypeVar("T")
@@ -373,10 +369,6 @@ class PostgresDatabase:
         self.engine = engine
         self.room = room
         self.closed = False
-        self.where: Filter | None = None
-        """What all that is read has to pass; see `where_conditions.py`."""
-        self.whole: Self | None = None
-        """The same without that filter, of one that was made to read under it."""
         self.ledger_id: str | None = None
         """The room's own id, once it was opened; another one means that it was erased
         meanwhile.
@@ -405,18 +397,20 @@ class PostgresDatabase:
         self._write = f"{_WRITE}; SELECT {enter}; SELECT {lock}; {_LEDGER_ID}"
 
     @contextmanager
-    def read_transaction(self) -> Iterator[Connection]:
-        """Open a read transaction, which sees one unchanging snapshot of the room."""
-        with self._transaction(self._read) as (connection, _):
-            yield connection.execution_options(where=self.where)
+    def read_transaction(self, where: Filter | None = None) -> Iterator[Reading]:
+        """Open a read transaction, which sees one unchanging snapshot of the room,
+        through a filter.
+        """
+        with self._transaction(self._read, where) as (connection, _):
+            yield connection
 
-    def read(self, query: Callable[[Connection], T]) -> T:
+    def read(self, query: Callable[[Reading], T], where: Filter | None = None) -> T:
         """The result of a query in a read transaction of its own."""
-        with self.read_transaction() as connection:
+        with self.read_transaction(where) as connection:
             return query(connection)
 
     @contextmanager
-    def write_transaction(self) -> Iterator[Connection]:
+    def write_transaction(self) -> Iterator[Reading]:
         """Open a write transaction, which holds the room's lock from the start."""
         with self._transaction(self._write) as (connection, ledger_id):
             if self.ledger_id not in (None, ledger_id):
@@ -429,7 +423,9 @@ class PostgresDatabase:
             yield connection
 
     @contextmanager
-    def _transaction(self, commands: str) -> Iterator[tuple[Connection, Any]]:
+    def _transaction(
+        self, commands: str, where: Filter | None = None
+    ) -> Iterator[tuple[Reading, Any]]:
         """A transaction of the room, with what the last of its first commands
         answered.
         """
@@ -438,12 +434,12 @@ class PostgresDatabase:
                 "This Memory is closed. Open it again: Memory(url)."
             )
         with explained(self.engine):
-            connection, answer = self._begun(commands)
+            connection, answer = self._begun(commands, where)
             with connection:
                 yield connection, answer
                 connection.commit()
 
-    def _begun(self, commands: str) -> tuple[Connection, Any]:
+    def _begun(self, commands: str, where: Filter | None) -> tuple[Reading, Any]:
         """A connection in a transaction of the room, a new one where the pool's were
         lost.
 
@@ -451,7 +447,7 @@ class PostgresDatabase:
         takes time.
         """
         for again in (True, False):
-            connection = self.engine.connect()
+            connection = Reading(self.engine, where)
             try:
                 connection.execution_options(isolation_level="AUTOCOMMIT").begin()
                 several = {"no_parameters": True}

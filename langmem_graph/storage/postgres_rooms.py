@@ -39,7 +39,8 @@ from langmem_graph.storage.postgres_database import (
 )
 from langmem_graph.storage.postgres_index import PostgresIndex
 from langmem_graph.storage.postgres_schema import ROOM_TABLES, check_version, work
-from langmem_graph.storage.tables_and_migrations import (
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import (
     TRACES_LEFT,
     get_meta,
     note_owner,
@@ -183,7 +184,7 @@ class PostgresRooms(NotCopied):
         return self.read_each(lambda _, user_id: user_id, shared=shared)
 
     def read_each(
-        self, query: Callable[[sa.Connection, str], T], *, shared: bool = False
+        self, query: Callable[[Reading, str], T], *, shared: bool = False
     ) -> list[T]:
         """The results of a query in every user's room, or every shared one, room by
         room.

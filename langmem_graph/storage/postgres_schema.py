@@ -14,8 +14,8 @@ from sqlalchemy.dialects.postgresql import UUID
 
 from langmem_graph.errors import SchemaTooNewError, StorageError
 from langmem_graph.settings import Settings
-from langmem_graph.storage import postgres_vacuum
-from langmem_graph.storage import tables_and_migrations as ledger
+from langmem_graph.storage import former_history, postgres_vacuum
+from langmem_graph.storage import tables as ledger
 from langmem_graph.storage.postgres_connection import remove_time_limit
 from langmem_graph.storage.postgres_database import (
     ROLE,
@@ -33,9 +33,10 @@ from langmem_graph.storage.postgres_words import (
     TABLES,
     room_column,
 )
-from langmem_graph.storage.tables_and_migrations import TRACES_LEFT, get_meta
+from langmem_graph.storage.rehearsal import Rehearsal
+from langmem_graph.storage.tables import TRACES_LEFT, get_meta
 
-VERSION = 5
+VERSION = 6
 # the advisory lock under which one process at a time migrates
 _MIGRATING = 7_240_811_923
 _TYPES = {
@@ -140,6 +141,26 @@ _NOT_HELD = (
     f"ALTER TABLE {SCHEMA}.record_changes DROP COLUMN held",
 )
 """What versions before 5 kept of changes that waited for somebody to confirm them."""
+_ENTER_ROOM = sa.text(
+    "SELECT set_config('app.room', :room, true), set_config('app.rooms', :room, true)"
+)
+_LAST_ENTRY = sa.text(
+    f"SELECT greatest((SELECT max(n) FROM {SCHEMA}.history WHERE room = {OWN_ROOM}),"
+    f" (SELECT last FROM {SCHEMA}.numbers"
+    f" WHERE room = {OWN_ROOM} AND name = 'history'), 0)"
+)
+_NOTE_LAST_EFFECT = sa.text(
+    f"INSERT INTO {SCHEMA}.numbers (name, last) VALUES ('effects', :last)"
+)
+_DROP_FORMER_HISTORY = (
+    f"DROP TABLE {SCHEMA}.record_changes, {SCHEMA}.history",
+    *(
+        f"DROP FUNCTION IF EXISTS {SCHEMA}.{kind}_{name}()"
+        for name in ("history", "record_changes")
+        for kind in ("number", "keep")
+    ),
+    f"DELETE FROM {SCHEMA}.numbers WHERE name IN ('history', 'record_changes')",
+)
 _IS_VALID = sa.text(
     "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(:name)"
 )
@@ -219,6 +240,31 @@ def _make_index(database: PostgresDatabase) -> None:
             bare.exec_driver_sql(command)
 
 
+def rehearse(url: str) -> Rehearsal:
+    """Bring a database's tables up to date, count what that made, and take it back."""
+    engine = connect(url, Settings().storage)
+    sa.event.listen(engine, "connect", remove_time_limit)
+    place = place_of(engine)
+    try:
+        with explained(engine), engine.connect() as connection, connection.begin() as t:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))
+            version = _version(connection, place)
+            if version is None:
+                return Rehearsal(place, 0, 0, 0)
+            if version < VERSION:
+                _bring_up_to_date(connection, version)
+            check_version(connection, place)
+            names = (f"{SCHEMA}.records", f"{SCHEMA}.effects")
+            counts = [
+                connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()
+                for name in names
+            ]
+            t.rollback()
+            return Rehearsal(place, version, *counts)
+    finally:
+        engine.dispose()
+
+
 def migrate(engine: Engine) -> int:
     """Prepare the database, or bring it up to date; returns the version of its tables.
 
@@ -251,13 +297,28 @@ def _bring_up_to_date(connection: Connection, version: int) -> None:
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}" for table in added
     ]
     commands += [command for table in added for command in _policies(table)]
+    commands += [command for table in added for command in _counted(table)]
     commands += _SIZES if version == 1 else ()
-    commands += [COVERED, *_NOT_HELD]
+    if version < 5:
+        commands += [COVERED, *_NOT_HELD]
     for command in commands:
         connection.exec_driver_sql(command)
+    _make_one_history(connection)
     for table in ROOM_TABLES:
         _forget_samples(connection, table)
     connection.exec_driver_sql(f"UPDATE {SCHEMA}.version SET version = {VERSION}")
+
+
+def _make_one_history(connection: Connection) -> None:
+    """Turn what versions before 6 kept of records' history into effects."""
+    connection.exec_driver_sql(f"SET LOCAL search_path TO {SCHEMA}, public")
+    for room in connection.scalars(sa.select(work.c.room)).all():
+        connection.execute(_ENTER_ROOM, {"room": str(room)})
+        last = connection.execute(_LAST_ENTRY).scalar_one()
+        last = former_history.convert(connection, last)
+        connection.execute(_NOTE_LAST_EFFECT, {"last": last})
+    for command in _DROP_FORMER_HISTORY:
+        connection.exec_driver_sql(command)
 
 
 def _forget_samples(connection: Connection, table: sa.Table) -> None:
@@ -329,14 +390,7 @@ def _commands_after() -> Iterator[str]:
     for name in ("outbox", "unread", "meta"):
         yield _trigger("note_work", name, "AFTER INSERT", "STATEMENT")
     for table in ROOM_TABLES:
-        if "n" in table.c and table is not neighbours:
-            yield _NUMBER.format(name=table.name)
-            yield _trigger(f"number_{table.name}", table.name, "BEFORE INSERT", "ROW")
-    for name in ledger.NEVER_REUSED:
-        yield _KEEP.format(name=name)
-        yield _trigger(
-            f"keep_{name}", name, "AFTER DELETE", "STATEMENT", "OLD TABLE AS gone"
-        )
+        yield from _counted(table)
     yield f"GRANT USAGE ON SCHEMA {SCHEMA} TO {ROLE}"
     yield (
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {SCHEMA} TO "
@@ -345,6 +399,21 @@ def _commands_after() -> Iterator[str]:
     yield f"REVOKE INSERT, UPDATE, DELETE ON {SCHEMA}.version FROM {ROLE}"
     for table in ROOM_TABLES:
         yield from _policies(table)
+
+
+def _counted(table: sa.Table) -> Iterator[str]:
+    """The triggers that number a table's rows in each room, as SQLite does in a
+    file.
+    """
+    name = table.name
+    if "n" in table.c and table is not neighbours:
+        yield _NUMBER.format(name=name)
+        yield _trigger(f"number_{name}", name, "BEFORE INSERT", "ROW")
+    if name in ledger.NEVER_REUSED:
+        yield _KEEP.format(name=name)
+        yield _trigger(
+            f"keep_{name}", name, "AFTER DELETE", "STATEMENT", "OLD TABLE AS gone"
+        )
 
 
 def _policies(table: sa.Table) -> Iterator[str]:

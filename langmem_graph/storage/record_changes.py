@@ -1,86 +1,51 @@
-"""What messages did to records: each change with the words that made it.
+"""What messages did to records: the effects that have words.
 
-A change is one row here and the entries of the same change in the records' history.
-Undoing the history entries marks the row as undone. Changes are read back from the rows
-of an export, too.
+They are read back from the rows of an export, too.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, Select, case, insert, select
+from sqlalchemy import Row, Select, case, select, update
 
 from langmem_graph.errors import explain
-from langmem_graph.schemas import ChangeRelation, RecordChange
-from langmem_graph.storage import record_queries
-from langmem_graph.storage.record_queries import aware
-from langmem_graph.storage.record_writes import (
+from langmem_graph.schemas import RecordChange
+from langmem_graph.storage import record_effects, record_queries, record_writes
+from langmem_graph.storage.effects import (
+    ADOPT,
+    CONFIRM,
+    END,
+    ENDING,
     HIDDEN,
-    REFINES,
-    SUPERSEDES,
-    Change,
-    naive,
-    now,
+    REFINE,
+    SKIP,
+    SUPERSEDE,
+    Effect,
 )
-from langmem_graph.storage.sqlite_database import rows_where_in
-from langmem_graph.storage.tables_and_migrations import (
-    MESSAGES,
-    RECORDS,
-    messages,
-    record_changes,
-    records,
-)
-from langmem_graph.storage.where_conditions import passing, within
+from langmem_graph.storage.number_lists import rows_where_in
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.record_queries import aware
+from langmem_graph.storage.record_writes import Change, Words, naive
+from langmem_graph.storage.tables import MESSAGES, RECORDS, effects, messages, records
 
+_OPS = {"confirms": CONFIRM, "adopts": ADOPT, "skips_once": SKIP, "details": REFINE}
 CHANGES = "changes"
 """The key of a record's row under which its changes stand."""
-LINKS = (SUPERSEDES, REFINES)
-"""The kinds of links that a change may make from the newer record to the older one."""
-
-
-@dataclass(frozen=True)
-class NewChange:
-    """A change to be stored; records and messages are named by their numbers."""
-
-    record: int
-    relation: ChangeRelation
-    message: int
-    quote: str
-    by_record: int | None = None
-    since: datetime | None = None
-    """In UTC without a zone, as the ledger stores times."""
-    agreed_message: int | None = None
-    agreed_quote: str | None = None
-
-
-def write(
-    connection: Connection, new: NewChange, change: Change, at: datetime | None = None
-) -> None:
-    """Store what a message did to a record; the caller changes the record itself.
-
-    `change` is that of the same history entries; `at` is in UTC without a zone, None is
-    now.
-    """
-    row = vars(new) | {"change": change.id, "made_by": change.by, "at": at or now()}
-    connection.execute(insert(record_changes).values(**row))
 
 
 def changes_of(
-    connection: Connection, items: Iterable[int]
+    connection: Reading, items: Iterable[int]
 ) -> dict[int, list[RecordChange]]:
     """The changes that messages made to these records and that still count, oldest
     first.
 
     Words that do not pass the connection's filter are left out of them.
     """
-    c = record_changes.c
-    found = rows_where_in(
-        connection, _told().where(c.undone.is_(False)), c.record, items
-    )
+    e = effects.c
+    found = rows_where_in(connection, _with_words(), e.record, items)
     rows = sorted(found, key=lambda row: row.n)
     made: dict[int, list[RecordChange]] = defaultdict(list)
     for row, told in zip(rows, _as_shown(connection, rows), strict=True):
@@ -88,11 +53,11 @@ def changes_of(
     return dict(made)
 
 
-def _as_shown(connection: Connection, rows: Sequence[Row[Any]]) -> list[RecordChange]:
+def _as_shown(connection: Reading, rows: Sequence[Row[Any]]) -> list[RecordChange]:
     """Changes without the words and ids that do not pass the connection's filter."""
-    said = passing(connection, MESSAGES, {row.message for row in rows})
-    agreed = passing(connection, MESSAGES, {row.agreed_message for row in rows})
-    by = passing(connection, RECORDS, {row.by_record for row in rows})
+    said = connection.seen(MESSAGES, {row.message for row in rows})
+    agreed = connection.seen(MESSAGES, {row.agreed_message for row in rows})
+    by = connection.seen(RECORDS, {row.by_record for row in rows})
     shown = []
     for row in rows:
         hidden: dict[str, Any] = {}
@@ -102,20 +67,21 @@ def _as_shown(connection: Connection, rows: Sequence[Row[Any]]) -> list[RecordCh
             hidden |= {"agreed_quote": None, "agreed_message_id": None}
         if row.by_record not in by:
             hidden |= {"by_text": None, "by_record_id": None}
-        shown.append(_as_told(row).model_copy(update=hidden))
+        shown.append(_change(row).model_copy(update=hidden))
     return shown
 
 
 def changes_by(
-    connection: Connection, items: Iterable[int]
+    connection: Reading, items: Iterable[int]
 ) -> dict[int, list[RecordChange]]:
     """The changes that each of these messages made and that still count, oldest
     first.
     """
-    c = record_changes.c
-    told = _told().where(c.undone.is_(False), *within(connection, RECORDS, c.record))
+    e = effects.c
+    r = connection.records.c
+    query = _with_words().join(connection.records, r.n == e.record)
     rows = sorted(
-        rows_where_in(connection, told, c.message, items), key=lambda row: row.n
+        rows_where_in(connection, query, e.message, items), key=lambda row: row.n
     )
     made: dict[int, list[RecordChange]] = defaultdict(list)
     for row, one in zip(rows, _as_shown(connection, rows), strict=True):
@@ -123,59 +89,36 @@ def changes_by(
     return dict(made)
 
 
-def _told() -> Select[Any]:
-    c = record_changes.c
+def _with_words() -> Select[Any]:
+    """Selects the effects that have words and count."""
+    e = effects.c
     older = records.alias("older")
     by = records.alias("by")
     said = messages.alias("said")
     agreed = messages.alias("agreed")
     return (
         select(
-            record_changes,
+            effects,
             older.c.record_id.label("record_id"),
             by.c.record_id.label("by_record_id"),
             case((by.c.status != HIDDEN, by.c.text)).label("by_text"),
             said.c.message_id.label("message_id"),
             agreed.c.message_id.label("agreed_message_id"),
         )
-        .join(older, older.c.n == c.record)
-        .join(said, said.c.n == c.message)
-        .outerjoin(by, by.c.n == c.by_record)
-        .outerjoin(agreed, agreed.c.n == c.agreed_message)
+        .join(older, older.c.n == e.record)
+        .join(said, said.c.n == e.message)
+        .outerjoin(by, by.c.n == e.by_record)
+        .outerjoin(agreed, agreed.c.n == e.agreed_message)
+        .where(e.undone.is_(False))
     )
 
 
-def _as_told(row: Row[Any]) -> RecordChange:
+def _change(row: Row[Any]) -> RecordChange:
     times = {"since": aware(row.since), "at": aware(row.at)}
-    return RecordChange.model_validate({**row._mapping, **times})
+    return RecordChange.model_validate({**row._mapping, **times, "made_by": row.by})
 
 
-def words_of(
-    connection: Connection, items: Iterable[int]
-) -> dict[tuple[str, int], dict[str, str]]:
-    """Relation, message and quote of the changes of these records, by change and
-    record.
-
-    Those that were undone are among them; of several of one change the first is taken.
-    Words that do not pass the connection's filter are left out.
-    """
-    c = record_changes.c
-    query = select(c.n, c.change, c.record, c.relation, messages.c.message_id, c.quote)
-    joined = query.join(messages, messages.c.n == c.message)
-    joined = joined.where(*within(connection, MESSAGES, messages.c.n))
-    rows = rows_where_in(connection, joined, c.record, items)
-    words: dict[tuple[str, int], dict[str, str]] = {}
-    for row in sorted(rows, key=lambda row: row.n):
-        told = {
-            "relation": row.relation,
-            "message_id": row.message_id,
-            "quote": row.quote,
-        }
-        words.setdefault((row.change, row.record), told)
-    return words
-
-
-def add_changes(connection: Connection, rows: Sequence[object]) -> list[str]:
+def add_changes(connection: Reading, rows: Sequence[object]) -> list[str]:
     """Store the changes that rows of `add_records` name; the records are stored as they
     became.
 
@@ -196,7 +139,7 @@ def add_changes(connection: Connection, rows: Sequence[object]) -> list[str]:
     return [f"a change was left out: {problem}" for problem in problems]
 
 
-def _add_change(connection: Connection, row: Any, given: object) -> None:
+def _add_change(connection: Reading, row: Any, given: object) -> None:
     """Store one change, unless it is stored already."""
     fields = dict(given) if isinstance(given, Mapping) else {}
     defaults = {"made_by": "import", "at": datetime.now(UTC), "quote": ""}
@@ -206,28 +149,62 @@ def _add_change(connection: Connection, row: Any, given: object) -> None:
     said = [told.message_id, told.agreed_message_id or told.message_id]
     numbers = record_queries.numbers_of(connection, named)
     found = record_queries.message_numbers(connection, said)
-    new = NewChange(
-        record=numbers[told.record_id],
+    old = numbers[told.record_id]
+    words = Words(
         relation=told.relation,
         message=found[told.message_id][0],
         quote=told.quote,
-        by_record=numbers[told.by_record_id] if told.by_record_id else None,
         since=naive(told.since),
         agreed_message=found[told.agreed_message_id][0]
         if told.agreed_message_id
         else None,
         agreed_quote=told.agreed_quote,
     )
-    said_by = {new.message} if new.agreed_message is None else {new.agreed_message}
+    by_record = numbers[told.by_record_id] if told.by_record_id else None
+    said_by = {words.agreed_message or words.message}
     if record_queries.foreign(connection, said_by) and record_queries.of_the_user(
-        connection, [new.record]
+        connection, [old]
     ):
         raise ValueError("words of a tool or an import change nothing of the user's")
-    c = record_changes.c
-    names = ("record", "relation", "message", "quote", "by_record")
-    same = [c[name].is_not_distinct_from(getattr(new, name)) for name in names]
-    if (
-        connection.scalar(select(c.n).where(*same, c.undone.is_(False)).limit(1))
-        is None
-    ):
-        write(connection, new, Change.new(told.made_by), naive(told.at))
+    _store_words(connection, old, words, by_record, told)
+
+
+def _store_words(
+    connection: Reading, n: int, words: Words, by_record: int | None, told: RecordChange
+) -> None:
+    """Store what the words did to a record, which is stored as it has become."""
+    stored = record_effects.effects_of(connection, [n])[n]
+    counting = [one for one in stored if one.counts]
+    op = _OPS.get(words.relation, SUPERSEDE if by_record else END)
+    same = [one for one in counting if _is_same(one, words, by_record)]
+    if same:
+        return
+    bare = [one for one in counting if (one.op, one.by_record) == (op, by_record)]
+    bare = [one for one in bare if one.message is None and by_record is not None]
+    if bare:
+        # the row of the newer record has told it without words
+        row = {**vars(words), "by": told.made_by, "at": naive(told.at)}
+        first = effects.c.n == bare[0].n
+        connection.execute(update(effects).where(first).values(**row))
+        return
+    change = Change.new(told.made_by)
+    at = naive(told.at)
+    if op in ENDING:
+        facts = record_queries.facts_of(connection, [n])[n]
+        said_at = record_queries.said_at(connection, words.message)
+        until = aware(facts.valid_to or words.since) or said_at
+        record_effects.end_record(
+            connection, n, until, change, words, by_record=by_record, at=at
+        )
+        return
+    new_values = {"skipped": list[str]()} if op == SKIP else {}
+    record_writes.add_effect(
+        connection, n, op, change, new_values, by_record=by_record, words=words, at=at
+    )
+
+
+def _is_same(stored: Effect, words: Words, by_record: int | None) -> bool:
+    names = ("relation", "message", "quote")
+    return stored.by_record == by_record and all(
+        getattr(stored, name) == getattr(words, name) for name in names
+    )

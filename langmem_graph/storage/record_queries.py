@@ -8,45 +8,37 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    String,
-    cast,
-    exists,
-    func,
-    select,
-)
+from sqlalchemy import ColumnElement, Row, String, cast, func, select
 
 from langmem_graph.metadata import in_common
 from langmem_graph.schemas import NO_LONGER, Record
-from langmem_graph.storage.full_text import RECORD_WORDS
-from langmem_graph.storage.record_writes import (
+from langmem_graph.storage.effects import (
+    ACTIVE,
     DISCARDED,
     EXPIRED,
-    FORM,
     HIDDEN,
-    REFINES,
+    SUPERSEDE,
     SUPERSEDED,
+)
+from langmem_graph.storage.full_text import RECORD_WORDS
+from langmem_graph.storage.number_lists import rows_where_in
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.record_writes import (
+    FORM,
+    REFINES,
     SUPERSEDES,
     TO_COME,
     naive,
 )
-from langmem_graph.storage.sqlite_database import rows_where_in
-from langmem_graph.storage.tables_and_migrations import (
-    ACTIVE,
-    MESSAGES,
-    RECORDS,
+from langmem_graph.storage.tables import (
     attributes,
+    effects,
     get_meta,
     links,
     messages,
-    record_changes,
     record_sources,
     records,
 )
-from langmem_graph.storage.where_conditions import within
 from langmem_graph.storage.words import TermCounts
 from langmem_graph.trust import FOREIGN, weakest
 
@@ -64,7 +56,7 @@ class RecordFacts:
     valid_to: datetime | None
 
 
-def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
+def texts_of(connection: Reading, items: Iterable[int]) -> dict[int, str]:
     """The texts of these records, as they are embedded, by number."""
     query = select(records.c.n, records.c.text)
     return {
@@ -72,13 +64,13 @@ def texts_of(connection: Connection, items: Iterable[int]) -> dict[int, str]:
     }
 
 
-def active(connection: Connection, items: Iterable[int]) -> set[int]:
+def active(connection: Reading, items: Iterable[int]) -> set[int]:
     """Those of these records that have the status "active"."""
     query = select(records.c.n).where(records.c.status == ACTIVE)
     return {row.n for row in rows_where_in(connection, query, records.c.n, items)}
 
 
-def true_now(connection: Connection) -> set[int] | None:
+def true_now(connection: Reading) -> set[int] | None:
     """The records that hold now; None where these are simply the active ones.
 
     The two differ only while a record begins or ceases to hold in the future: it holds
@@ -92,7 +84,7 @@ def true_now(connection: Connection) -> set[int] | None:
     return None if settled else holding(connection, now)
 
 
-def holding(connection: Connection, now: datetime) -> set[int]:
+def holding(connection: Reading, now: datetime) -> set[int]:
     """The records that hold at a present time `now`, by their dates and what ended
     them.
     """
@@ -119,50 +111,47 @@ def _begun(now: datetime) -> ColumnElement[bool]:
     return (records.c.valid_from <= now) | (records.c.valid_from <= records.c.said_at)
 
 
-def _ended_by_message(connection: Connection, now: datetime) -> set[int]:
+def _ended_by_message(connection: Reading, now: datetime) -> set[int]:
     """The records that a message ended at a date that has come, or at its own."""
-    c = record_changes.c
+    e = effects.c
     m = messages.c
-    due = c.since.is_(None) | (c.since <= now) | (c.since <= m.at)
+    due = e.since.is_(None) | (e.since <= now) | (e.since <= m.at)
     ended = (
-        select(c.record)
-        .join(messages, m.n == c.message)
-        .where(c.undone.is_(False), due)
+        select(e.record)
+        .outerjoin(messages, m.n == e.message)
+        .where(e.undone.is_(False), due)
     )
-    return set(connection.scalars(ended.where(c.relation.in_(NO_LONGER))))
+    return set(connection.scalars(ended.where(e.relation.in_(NO_LONGER))))
 
 
-def _replaced_at_once(connection: Connection, now: datetime) -> set[int]:
+def _replaced_at_once(connection: Reading, now: datetime) -> set[int]:
     """The records that one which holds already has superseded, where no message says
     when.
     """
-    c = record_changes.c
-    link = links.c
-    told = (
-        (c.record == link.target) & (c.by_record == link.source) & c.undone.is_(False)
-    )
+    e = effects.c
+    without_words = e.relation.is_(None) & e.undone.is_(False)
     replaced = (
-        select(link.target)
-        .join(records, records.c.n == link.source)
-        .where(link.kind == SUPERSEDES, records.c.status != DISCARDED, _begun(now))
-        .where(~exists().where(told))
+        select(e.record)
+        .join(records, records.c.n == e.by_record)
+        .where(e.op == SUPERSEDE, without_words, _begun(now))
+        .where(records.c.status != DISCARDED)
     )
     return set(connection.scalars(replaced))
 
 
-def current(connection: Connection, items: Iterable[int]) -> set[int]:
+def current(connection: Reading, items: Iterable[int]) -> set[int]:
     """Those of these records that hold now."""
     held = true_now(connection)
     return active(connection, items) if held is None else set(items) & held
 
 
-def newest_record(connection: Connection) -> int:
+def newest_record(connection: Reading) -> int:
     """The number of the record that was stored last; 0 when there is none."""
     return connection.scalar(_NEWEST) or 0
 
 
 def words_search(
-    connection: Connection,
+    connection: Reading,
     terms: Sequence[str],
     limit: int,
     statuses: Sequence[str] = (ACTIVE,),
@@ -173,12 +162,12 @@ def words_search(
 
     `counted` tells in how many records each term occurs.
     """
-    meant = select(records.c.n).where(records.c.status.in_(statuses))
-    meant = meant.where(*within(connection, RECORDS, records.c.n))
+    r = connection.records.c
+    meant = select(r.n).where(r.status.in_(statuses))
     return RECORD_WORDS.search(connection, terms, limit, meant, counted)
 
 
-def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, RecordFacts]:
+def facts_of(connection: Reading, items: Iterable[int]) -> dict[int, RecordFacts]:
     """What ranking needs to know of these records, by number."""
     r = records.c
     query = select(r.n, r.said_at, r.status, r.valid_from, r.valid_to)
@@ -186,16 +175,16 @@ def facts_of(connection: Connection, items: Iterable[int]) -> dict[int, RecordFa
     return {facts[0]: RecordFacts(*facts) for facts in rows}
 
 
-def numbers_true_at(connection: Connection, at: datetime) -> list[int]:
+def numbers_true_at(connection: Reading, at: datetime) -> list[int]:
     """Records that held at a time, whether or not they still do."""
-    r = records.c
+    r = connection.records.c
     then = (r.valid_from <= at) & (r.valid_to.is_(None) | (r.valid_to > at))
     held = select(r.n).where(then, r.status.in_((ACTIVE, SUPERSEDED, EXPIRED)))
-    return list(connection.scalars(held.where(*within(connection, RECORDS, r.n))))
+    return list(connection.scalars(held))
 
 
 def in_place_of(
-    connection: Connection, successor: int, matter_of: int
+    connection: Reading, successor: int, matter_of: int
 ) -> list[RecordFacts]:
     """What this successor superseded of the subject and attribute of another record, in
     the order in which it began to hold; without that record.
@@ -211,7 +200,7 @@ def in_place_of(
     return sorted(facts.values(), key=lambda one: one.valid_from)
 
 
-def citing(connection: Connection, items: Iterable[int]) -> dict[int, list[int]]:
+def citing(connection: Reading, items: Iterable[int]) -> dict[int, list[int]]:
     """The numbers of the messages that each of these records cites."""
     s = record_sources.c
     cited: dict[int, list[int]] = defaultdict(list)
@@ -220,7 +209,7 @@ def citing(connection: Connection, items: Iterable[int]) -> dict[int, list[int]]
     return dict(cited)
 
 
-def outdated(connection: Connection, items: Iterable[int]) -> set[int]:
+def outdated(connection: Reading, items: Iterable[int]) -> set[int]:
     """Those of these messages that records cite, where none of these records
     holds now.
     """
@@ -235,21 +224,22 @@ def outdated(connection: Connection, items: Iterable[int]) -> set[int]:
 
 
 def replaced_by_message(
-    connection: Connection, ids: Iterable[str]
+    connection: Reading, ids: Iterable[str]
 ) -> dict[str, list[str]]:
     """The texts of records that no longer hold, by the ids of the messages they
     cite.
     """
     s = record_sources.c
-    r = records.c
+    r = connection.records.c
     m = messages.c
-    query = select(m.message_id, r.n, r.text).join(record_sources, s.message == m.n)
-    query = query.where(r.status != HIDDEN, *within(connection, RECORDS, r.n))
-    rows = list(
-        rows_where_in(
-            connection, query.join(records, r.n == s.record), m.message_id, ids
-        )
+    query = (
+        select(m.message_id, r.n, r.text)
+        .select_from(messages)
+        .join(record_sources, s.message == m.n)
+        .join(connection.records, r.n == s.record)
+        .where(r.status != HIDDEN)
     )
+    rows = list(rows_where_in(connection, query, m.message_id, ids))
     holding = current(connection, {row.n for row in rows})
     replaced: dict[str, list[str]] = defaultdict(list)
     for row in rows:
@@ -258,47 +248,36 @@ def replaced_by_message(
     return dict(replaced)
 
 
-def numbers_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
+def numbers_of(connection: Reading, ids: Iterable[str]) -> dict[str, int]:
     """The numbers of records by their ids; unknown ids are left out."""
-    query = select(records.c.record_id, records.c.n)
-    query = query.where(*within(connection, RECORDS, records.c.n))
-    return {
-        r.record_id: r.n
-        for r in rows_where_in(connection, query, records.c.record_id, ids)
-    }
+    r = connection.records.c
+    rows = rows_where_in(connection, select(r.record_id, r.n), r.record_id, ids)
+    return {row.record_id: row.n for row in rows}
 
 
-def records_by_number(
-    connection: Connection, items: Iterable[int]
-) -> dict[int, Record]:
+def records_by_number(connection: Reading, items: Iterable[int]) -> dict[int, Record]:
     """Whole records by their numbers."""
     wanted = list(items)
-    whole = select(
-        records, attributes.c.subject, attributes.c.name.label("attribute_name")
-    )
-    joined = whole.outerjoin(attributes, attributes.c.n == records.c.attribute)
-    joined = joined.where(*within(connection, RECORDS, records.c.n))
-    rows = list(rows_where_in(connection, joined, records.c.n, wanted))
+    seen = connection.records
+    a = attributes.c
+    whole = select(seen, a.subject, a.name.label("attribute_name"))
+    joined = whole.outerjoin(attributes, a.n == seen.c.attribute)
+    rows = list(rows_where_in(connection, joined, seen.c.n, wanted))
     sources = _sources(connection, wanted)
     related = _related(connection, wanted)
     return {row.n: _record(row, sources[row.n], related[row.n]) for row in rows}
 
 
-def _sources(connection: Connection, items: Sequence[int]) -> dict[int, list[Row[Any]]]:
+def _sources(connection: Reading, items: Sequence[int]) -> dict[int, list[Row[Any]]]:
     """For each record its messages: their ids, metadata, and whether they are only
     supporting.
     """
     s = record_sources.c
+    m = connection.messages.c
     named = (
-        select(
-            s.record,
-            messages.c.message_id,
-            s.supporting,
-            messages.c.extra,
-            messages.c.origin,
-        )
-        .join(messages, messages.c.n == s.message)
-        .where(*within(connection, MESSAGES, messages.c.n))
+        select(s.record, m.message_id, s.supporting, m.extra, m.origin)
+        .select_from(record_sources)
+        .join(connection.messages, m.n == s.message)
         .order_by(s.record, s.message)
     )
     sources: dict[int, list[Row[Any]]] = defaultdict(list)
@@ -308,21 +287,22 @@ def _sources(connection: Connection, items: Sequence[int]) -> dict[int, list[Row
 
 
 def _related(
-    connection: Connection, items: Sequence[int]
+    connection: Reading, items: Sequence[int]
 ) -> dict[int, dict[str, list[str]]]:
     """For each record, the ids of those that it supersedes, refines or is superseded
     by.
     """
     related: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     kinds = links.c.kind.in_((SUPERSEDES, REFINES))
-    down = select(links.c.source, links.c.kind, records.c.record_id)
-    near = within(connection, RECORDS, records.c.n)
-    down = down.join(records, records.c.n == links.c.target).where(kinds, *near)
+    seen = connection.records
+    r = seen.c
+    down = select(links.c.source, links.c.kind, r.record_id).select_from(links)
+    down = down.join(seen, r.n == links.c.target).where(kinds)
     for row in rows_where_in(connection, down, links.c.source, items):
         related[row.source][row.kind].append(row.record_id)
-    up = select(links.c.target, records.c.record_id)
-    up = up.join(records, records.c.n == links.c.source)
-    up = up.where(links.c.kind == SUPERSEDES, records.c.status != DISCARDED, *near)
+    up = select(links.c.target, r.record_id).select_from(links)
+    up = up.join(seen, r.n == links.c.source)
+    up = up.where(links.c.kind == SUPERSEDES, r.status != DISCARDED)
     for row in rows_where_in(connection, up, links.c.target, items):
         related[row.target]["superseded_by"].append(row.record_id)
     return related
@@ -361,7 +341,7 @@ def aware(at: datetime | None) -> Any:
 
 
 def all_numbers(
-    connection: Connection, status: str | None = ACTIVE, **fields: object
+    connection: Reading, status: str | None = ACTIVE, **fields: object
 ) -> list[int]:
     """The numbers of all records of a status, or of any (None), and with these fields'
     values.
@@ -388,7 +368,7 @@ class ScheduledRow:
     until: datetime | None
 
 
-def filling(connection: Connection, form: str) -> list[Record]:
+def filling(connection: Reading, form: str) -> list[Record]:
     """The records that hold now and fill this form of the application's, the newest
     first.
     """
@@ -400,7 +380,7 @@ def filling(connection: Connection, form: str) -> list[Record]:
     return [found[n] for n in numbers if n in found and form in (found[n].data or {})]
 
 
-def newest_instructions(connection: Connection, most: int) -> list[int]:
+def newest_instructions(connection: Reading, most: int) -> list[int]:
     """The newest active records of how the assistant shall behave."""
     r = records.c
     query = select(r.n).where(r.kind == "instruction", r.status == ACTIVE)
@@ -408,14 +388,14 @@ def newest_instructions(connection: Connection, most: int) -> list[int]:
 
 
 def scheduled(
-    connection: Connection, at: datetime, facet: str | None = "schedule"
+    connection: Reading, at: datetime, facet: str | None = "schedule"
 ) -> list[ScheduledRow]:
     """The records of the schedule, or (None) all that have a time, the newest first.
 
     Superseded records that hold until a time after `at` are among them: a routine may
     end on a day to come. What was corrected never held, and is left out.
     """
-    r = records.c
+    r = connection.records.c
     ending = (
         (r.status == "superseded")
         & (r.valid_to > naive(at))
@@ -423,9 +403,8 @@ def scheduled(
     )
     timed = r.event.is_not(None) & ((r.status == ACTIVE) | ending)
     timed = timed & (r.facet == facet) if facet else timed
-    shown = within(connection, RECORDS, r.n)
     columns = (r.n, r.event, r.status, r.said_at, r.valid_from, r.valid_to)
-    query = select(*columns).where(timed, *shown).order_by(r.n.desc())
+    query = select(*columns).where(timed).order_by(r.n.desc())
     return [
         ScheduledRow(
             row.n,
@@ -439,22 +418,20 @@ def scheduled(
     ]
 
 
-def with_attributes(connection: Connection) -> list[tuple[int, str, str]]:
+def with_attributes(connection: Reading) -> list[tuple[int, str, str]]:
     """Number, subject and attribute of every record that holds now and has an
     attribute.
     """
-    r = records.c
+    r = connection.records.c
     a = attributes.c
     query = select(r.n, a.subject, a.name).join(attributes, a.n == r.attribute)
-    shown = within(connection, RECORDS, r.n)
-    rows = list(
-        connection.execute(query.where(r.status != DISCARDED, a.name != "", *shown))
-    )
+    named = query.where(r.status != DISCARDED, a.name != "")
+    rows = connection.execute(named).all()
     holding = current(connection, [row.n for row in rows])
     return [(row.n, row.subject, row.name) for row in rows if row.n in holding]
 
 
-def said_at(connection: Connection, message: int) -> datetime:
+def said_at(connection: Reading, message: int) -> datetime:
     """When a message was sent."""
     own = select(messages.c.at).where(messages.c.n == message)
     at: datetime = aware(connection.execute(own).scalar_one())
@@ -462,7 +439,7 @@ def said_at(connection: Connection, message: int) -> datetime:
 
 
 def subjects_and_attributes(
-    connection: Connection, items: Iterable[int]
+    connection: Reading, items: Iterable[int]
 ) -> dict[int, tuple[str, str]]:
     """Subject and attribute of those of these records that have both, in the form of
     `plain`.
@@ -475,7 +452,7 @@ def subjects_and_attributes(
     return {row.n: (row.subject, row.name) for row in rows}
 
 
-def of_the_user(connection: Connection, items: Iterable[int]) -> set[int]:
+def of_the_user(connection: Reading, items: Iterable[int]) -> set[int]:
     """Those of these records that a message of the user's own words carries."""
     s = record_sources.c
     m = messages.c
@@ -484,7 +461,7 @@ def of_the_user(connection: Connection, items: Iterable[int]) -> set[int]:
     return {row.record for row in rows_where_in(connection, own, s.record, items)}
 
 
-def foreign(connection: Connection, items: Iterable[int]) -> set[int]:
+def foreign(connection: Reading, items: Iterable[int]) -> set[int]:
     """Those of these messages that hold words of a tool or an import."""
     m = messages.c
     query = select(m.n).where(m.origin.in_(FOREIGN))
@@ -495,10 +472,9 @@ NumberedMessages = dict[str, tuple[int, datetime, str]]
 """Number, time and text of messages, by their ids."""
 
 
-def message_numbers(connection: Connection, ids: Iterable[str]) -> NumberedMessages:
+def message_numbers(connection: Reading, ids: Iterable[str]) -> NumberedMessages:
     """The messages with these ids; unknown ids are left out."""
-    m = messages.c
+    m = connection.messages.c
     query = select(m.message_id, m.n, m.at, m.text)
-    query = query.where(*within(connection, MESSAGES, m.n))
     rows = rows_where_in(connection, query, m.message_id, ids)
     return {row.message_id: (row.n, row.at, row.text) for row in rows}

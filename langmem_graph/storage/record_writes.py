@@ -1,8 +1,7 @@
-"""Storing and changing records; every change keeps what was there before, and can be
-undone.
+"""Storing records with their words, sources and links, and the effects upon them.
 
 Nothing here deletes: a record that no longer holds keeps its row, its dates and its
-history.
+history. What effects make of a record is computed in `record_effects.py`.
 """
 
 import uuid
@@ -11,20 +10,28 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from langmem_graph.schemas import Record
-from langmem_graph.storage.full_text import RECORD_WORDS
-from langmem_graph.storage.tables_and_migrations import (
+from langmem_graph.schemas import ChangeRelation, Record
+from langmem_graph.storage.effects import (
     ACTIVE,
+    CREATE,
+    END,
+    HIDDEN,
+    SUPERSEDED,
+    text_of,
+)
+from langmem_graph.storage.full_text import RECORD_WORDS
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import (
     EMBED,
     INDEX,
     RECORDS,
     RECORDS_CHANGED,
     attributes,
+    effects,
     get_meta,
-    history,
     links,
     outbox,
     record_sources,
@@ -43,11 +50,6 @@ alone.
 """
 SUPERSEDES = "supersedes"
 REFINES = "refines"
-SUPERSEDED = "superseded"
-EXPIRED = "expired"
-"""Of a record that had ceased to hold before it was stored."""
-DISCARDED = "discarded"
-HIDDEN = "hidden"
 BY_HAND = "user"
 FORM = "form"
 """The key of those of a record's values that are data in a form of the
@@ -75,6 +77,23 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Words:
+    """The words of a message that do something to a record."""
+
+    relation: ChangeRelation
+    message: int
+    """Its number."""
+    quote: str
+    since: datetime | None = None
+    """The day that they name, in UTC without a zone, as the ledger stores times."""
+    agreed_message: int | None = None
+    """Where the quote is a proposal of the assistant's: the user's message that accepts
+    it.
+    """
+    agreed_quote: str | None = None
+
+
+@dataclass(frozen=True)
 class Draft:
     """A checked record, the hash of its content, and the numbers of the messages it
     cites.
@@ -99,7 +118,7 @@ def now() -> datetime:
 
 
 def store(
-    connection: Connection, new: Draft, by: Change, *, instead_of: int | None = None
+    connection: Reading, new: Draft, by: Change, *, instead_of: int | None = None
 ) -> tuple[int, bool]:
     """Store a record, or let its messages support another active one that says the
     same.
@@ -114,7 +133,7 @@ def store(
     return same, False
 
 
-def insert_record(connection: Connection, new: Draft, by: Change) -> int:
+def insert_record(connection: Reading, new: Draft, by: Change) -> int:
     """Store a record under a free id with its words, due work, sources and first
     history entry.
     """
@@ -142,12 +161,25 @@ def insert_record(connection: Connection, new: Draft, by: Change) -> int:
     add_sources(connection, n, new.supporting, supporting=True)
     RECORD_WORDS.add(connection, {n: [record.text]})
     connection.execute(insert(outbox).values(layer=RECORDS, item=n, task=EMBED))
-    log_entry(connection, n, "create", by, None)
+    _add_creation(connection, n, row, by)
     return n
 
 
+def _add_creation(connection: Reading, n: int, row: Columns, by: Change) -> None:
+    """Store how a record was made; one that was stored as ended is so by an effect."""
+    state = {name: row[name] for name in ("confirmation", "facet", "event", "status")}
+    state["valid_to"] = text_of(row["valid_to"])
+    if row["status"] == SUPERSEDED:
+        end = {name: state[name] for name in ("status", "valid_to")}
+        state |= {"status": ACTIVE, "valid_to": None}
+        add_effect(connection, n, CREATE, by, state)
+        add_effect(connection, n, END, by, end)
+    else:
+        add_effect(connection, n, CREATE, by, state)
+
+
 def _note_to_come(
-    connection: Connection, at: datetime | None, *, ends_alone: bool = False
+    connection: Reading, at: datetime | None, *, ends_alone: bool = False
 ) -> None:
     """Note that a record begins or ceases to hold at a time that is still to come.
 
@@ -160,7 +192,7 @@ def _note_to_come(
 
 
 def attribute_number(
-    connection: Connection, subject: str | None, name: str | None
+    connection: Reading, subject: str | None, name: str | None
 ) -> int | None:
     """The number of a subject's attribute, which is created if new; None without a
     subject.
@@ -181,7 +213,7 @@ def plain(name: str) -> str:
 
 
 def add_sources(
-    connection: Connection, n: int, sources: Iterable[int], *, supporting: bool = False
+    connection: Reading, n: int, sources: Iterable[int], *, supporting: bool = False
 ) -> None:
     """Add messages to those that a record cites; supporting ones only say it again.
 
@@ -196,21 +228,7 @@ def add_sources(
     connection.execute(new.on_conflict_do_nothing() if supporting else carried, rows)
 
 
-def change_record(
-    connection: Connection, n: int, op: str, by: Change, values: Columns
-) -> None:
-    """Set columns of a record to new values, and keep the former ones in its history.
-
-    Without values only the history gets an entry, as for a message that confirms the
-    record.
-    """
-    old = connection.execute(select(records).where(records.c.n == n)).one()._mapping
-    before = {name: jsonable(old[name]) for name in values}
-    set_columns(connection, n, values)
-    log_entry(connection, n, op, by, before)
-
-
-def set_columns(connection: Connection, n: int, values: Columns) -> None:
+def set_columns(connection: Reading, n: int, values: Columns) -> None:
     """Set columns of a record without an entry in its history."""
     stamped = values | {"updated_at": now()}
     connection.execute(update(records).where(records.c.n == n).values(**stamped))
@@ -220,42 +238,13 @@ def set_columns(connection: Connection, n: int, values: Columns) -> None:
         _index_again(connection, n)
 
 
-def note_changed_records(connection: Connection) -> None:
+def note_changed_records(connection: Reading) -> None:
     """Note that what was read of records before may be out of date."""
     set_meta(connection, RECORDS_CHANGED, uuid.uuid4().hex)
 
 
-def supersede(
-    connection: Connection, old: int, new: int, at: datetime, by: Change
-) -> None:
-    """Let the old record end at `at`, where the new one takes its place; the old one is
-    kept.
-    """
-    add_link(connection, new, old, SUPERSEDES)
-    end_record(connection, old, "supersede", at, by)
-
-
-def end_record(
-    connection: Connection, n: int, op: str, at: datetime, by: Change
-) -> None:
-    """Let a record hold until `at` (with a time zone); one that ends earlier stays as
-    it is.
-
-    A record that should end before it began never held.
-    """
-    r = records.c
-    columns = select(r.status, r.valid_from, r.valid_to).where(r.n == n)
-    status, begun, former = connection.execute(columns).one()
-    end = max(begun, at.astimezone(UTC).replace(tzinfo=None))
-    if status == ACTIVE:
-        end = min(end, former or end)
-    elif status != SUPERSEDED or former is None or former <= end:
-        return
-    change_record(connection, n, op, by, {"status": SUPERSEDED, "valid_to": end})
-
-
 def add_link(
-    connection: Connection,
+    connection: Reading,
     source: int,
     target: int,
     kind: str,
@@ -275,20 +264,36 @@ def add_link(
     connection.execute(made.on_conflict_do_update(index_elements=keys, set_=latest))
 
 
-def log_entry(
-    connection: Connection, n: int, op: str, by: Change, before: Columns | None
+def add_effect(
+    connection: Reading,
+    n: int,
+    op: str,
+    change: Change,
+    new_values: Columns,
+    *,
+    by_record: int | None = None,
+    words: Words | None = None,
+    at: datetime | None = None,
 ) -> None:
-    """Add an entry to a record's history; `before` is None for its creation."""
-    entry = {"change": by.id, "record": n, "op": op, "at": now(), "by": by.by}
-    connection.execute(insert(history).values(**entry, reason=by.reason, before=before))
+    """Store an effect; the caller computes the record's state anew.
+
+    Args:
+        connection: of a write transaction.
+        n: the record's number.
+        op: what is done to it, see `effects.py`.
+        change: who does it; effects of one change are undone together.
+        new_values: what it sets.
+        by_record: the record that takes its place, or adds a detail.
+        words: those that do it, where a message does.
+        at: when it was done, in UTC without a zone; None is now.
+    """
+    row = {} if words is None else vars(words)
+    row |= {"change": change.id, "by": change.by, "reason": change.reason}
+    row |= {"record": n, "op": op, "by_record": by_record, "new_values": new_values}
+    connection.execute(insert(effects).values(**row, at=at or now()))
 
 
-def jsonable(value: Any) -> Any:
-    """A column's value as the history keeps it."""
-    return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _index_again(connection: Connection, n: int) -> None:
+def _index_again(connection: Reading, n: int) -> None:
     """Mark a record whose status has changed: Chroma holds vectors of active records
     only.
     """
@@ -298,7 +303,7 @@ def _index_again(connection: Connection, n: int) -> None:
         connection.execute(row.on_conflict_do_nothing())
 
 
-def active_with_hash(connection: Connection, content_hash: str) -> int | None:
+def active_with_hash(connection: Reading, content_hash: str) -> int | None:
     """The number of the active record with this content hash, or of the hidden one, if
     any.
     """
@@ -307,7 +312,7 @@ def active_with_hash(connection: Connection, content_hash: str) -> int | None:
     return connection.scalar(same.order_by(records.c.n.desc()).limit(1))
 
 
-def free_id(connection: Connection, record_id: str) -> str:
+def free_id(connection: Reading, record_id: str) -> str:
     """The id, or, if a stored record has it, a variant of it that is free."""
     number = 1
     candidate = record_id

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import func, select
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.metadata import Value, checked_metadata
@@ -21,25 +21,20 @@ from langmem_graph.schemas import Record
 from langmem_graph.storage import (
     add_messages,
     add_records,
+    record_effects,
     record_queries,
     record_writes,
 )
 from langmem_graph.storage.add_records import UnusableRecordError
-from langmem_graph.storage.change_log import HIDE, effective_entries, settle
 from langmem_graph.storage.deletion import drop_files
+from langmem_graph.storage.effects import ACTIVE, DISCARDED, HIDDEN, HIDE, UNHIDE
 from langmem_graph.storage.inspection_queries import get_records
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.pending_messages import BY_HAND as BY_HAND_SESSION
-from langmem_graph.storage.record_changes import NewChange
-from langmem_graph.storage.record_changes import write as write_change
-from langmem_graph.storage.record_writes import BY_HAND, DISCARDED, HIDDEN, Change
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.record_writes import BY_HAND, Change, Words
 from langmem_graph.storage.superseded_labels import labelled_records
-from langmem_graph.storage.tables_and_migrations import (
-    ACTIVE,
-    RECORDS,
-    record_sources,
-    records,
-)
+from langmem_graph.storage.tables import RECORDS, record_sources, records
 from langmem_graph.view import own_view
 
 _KEPT = (
@@ -172,7 +167,7 @@ def _prefix(writer: Writer, by_hand: str = "remembered") -> str:
     return f"{by_hand if writer.origin == 'user' else 'noted'}-"
 
 
-def _made_of(connection: Connection, message_id: str) -> Record:
+def _made_of(connection: Reading, message_id: str) -> Record:
     """The record that a message made, or that it only says again."""
     number = record_queries.message_numbers(connection, [message_id])[message_id][0]
     cited = select(func.max(record_sources.c.record)).where(
@@ -235,7 +230,7 @@ def _add_message(
     return message_id
 
 
-def _id_for_words(connection: Connection, message_id: str) -> str:
+def _id_for_words(connection: Reading, message_id: str) -> str:
     """The id under which words are stored: this one, unless it is a message's that has
     ended.
 
@@ -275,7 +270,7 @@ def _check_correctable(
 
 
 def _store_correction(
-    connection: Connection,
+    connection: Reading,
     record_id: str,
     row: Mapping[str, Any],
     longest: int,
@@ -303,12 +298,9 @@ def _store_correction(
     begun = record_queries.aware(
         record_queries.facts_of(connection, [old])[old].valid_from
     )
-    record_writes.supersede(connection, old, n, begun, change)
-    said = new.sources[0]
     quote = writer.quote if len(new.sources) > 1 else ""
-    write_change(
-        connection, NewChange(old, "corrects", said, quote, by_record=n), change
-    )
+    words = Words("corrects", new.sources[0], quote)
+    record_effects.supersede(connection, old, n, begun, change, words)
     return n
 
 
@@ -337,22 +329,10 @@ def _switch(services: Services, user_id: str, record: str, *, hidden: bool) -> R
                 raise InvalidInputError(
                     f"The record {record!r} was taken back; nobody sees it."
                 )
+            if hidden:
+                drop_files(connection)
             if hidden != (status == HIDDEN):
-                _hide(connection, n) if hidden else _show(connection, n)
+                op, now = (HIDE, HIDDEN) if hidden else (UNHIDE, ACTIVE)
+                change = Change.new(BY_HAND)
+                record_effects.change_record(connection, n, op, change, {"status": now})
             return labelled_records(connection, [n])[n]
-
-
-def _hide(connection: Connection, n: int) -> None:
-    drop_files(connection)
-    record_writes.change_record(
-        connection, n, HIDE, Change.new(BY_HAND), {"status": HIDDEN}
-    )
-
-
-def _show(connection: Connection, n: int) -> None:
-    entries = [one for one in effective_entries(connection, n) if one.op == HIDE]
-    former = entries[-1].before["status"] if entries else ACTIVE  # added as hidden
-    change = Change.new(BY_HAND)
-    record_writes.change_record(connection, n, "unhide", change, {"status": former})
-    if former == ACTIVE:
-        settle(connection, [n], change, by_links=True)

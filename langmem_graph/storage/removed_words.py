@@ -12,26 +12,24 @@ from datetime import date
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Table, delete, insert, select, update
+from sqlalchemy import Table, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from langmem_graph.ids_and_times import is_unique
 from langmem_graph.schemas import Message
-from langmem_graph.storage import call_log, deletion, record_writes
-from langmem_graph.storage.change_log import settle
+from langmem_graph.storage import call_log, deletion, record_effects, record_writes
+from langmem_graph.storage.effects import CREATE, HIDDEN, NOTES
 from langmem_graph.storage.full_text import RECORD_WORDS
-from langmem_graph.storage.record_writes import HIDDEN
-from langmem_graph.storage.tables_and_migrations import (
-    ACTIVE,
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import (
     EMBED,
     MESSAGES,
     RECORDS,
     SPOKEN,
     attributes,
-    history,
+    effects,
     messages,
     outbox,
-    record_changes,
     records,
     removed_words,
     sessions,
@@ -44,7 +42,7 @@ LEAST_LEFT = 40
 """Characters that are left of a text by which it is known again without its id."""
 _MARK = re.compile(r"\[removed on request on \d{4}-\d\d-\d\d\]")
 _TABLES: dict[str, Table] = {
-    table.name: table for table in (messages, records, record_changes, history)
+    table.name: table for table in (messages, records, effects)
 }
 
 
@@ -68,7 +66,7 @@ def mark_of(day: date) -> str:
 
 
 def remove(
-    connection: Connection, request: int, words: Words, day: date, *, keep: bool
+    connection: Reading, request: int, words: Words, day: date, *, keep: bool
 ) -> Removed:
     """Take words out of messages and records, and out of what quotes them.
 
@@ -85,8 +83,9 @@ def remove(
     for n, spans in words.records.items():
         remover.change_record(n, spans)
     remover.change_projects()
-    done = Removed(remover.messages, remover.records)
     remover.change_quotes()
+    done = Removed(remover.messages, remover.records)
+    record_effects.refold(connection, done.records)
     if done.messages or done.records:
         deletion.drop_files(connection)
         call_log.forget_words(connection, [*done.messages, request])
@@ -97,7 +96,7 @@ def remove(
 
 class _Remover:
     def __init__(
-        self, connection: Connection, request: int, mark: str, keep: bool
+        self, connection: Reading, request: int, mark: str, keep: bool
     ) -> None:
         self._connection = connection
         self._request = request
@@ -140,9 +139,9 @@ class _Remover:
             changed["attribute"] = None
         is_empty = not re.search(r"\w", _MARK.sub("", text))
         if is_empty:
-            changed |= {"status": HIDDEN, "attribute": None, "event": None}
+            changed["attribute"] = None
         self._change(records, n, changed)
-        self._change_history(n)
+        self._change_effects(n, is_empty=is_empty)
         reindex_records(self._connection, [n])
         self.records.add(n)
 
@@ -152,15 +151,18 @@ class _Remover:
         found = self._connection.execute(named.where(attributes.c.n == attribute))
         return any(_tells(word, spans) for row in found for word in row)
 
-    def _change_history(self, n: int) -> None:
-        """Former texts of the record, and reasons that quote its messages."""
-        h = history.c
-        rows = self._connection.execute(select(history).where(h.record == n)).all()
+    def _change_effects(self, n: int, *, is_empty: bool) -> None:
+        """What effects set, and why; a record of which nothing is left is hidden."""
+        e = effects.c
+        rows = self._connection.execute(select(effects).where(e.record == n)).all()
         for row in rows:
-            before = _without_within(row.before, self._gone, self._mark)
-            changed = {"before": before, "reason": None}
-            if (before, None) != (row.before, row.reason) and row.op != "undo":
-                self._change(history, row.n, changed)
+            values = _without_within(row.new_values, self._gone, self._mark)
+            if row.op == CREATE and is_empty:
+                values |= {"status": HIDDEN, "event": None}
+            reason = row.reason if row.op in NOTES else None
+            if (values, reason) != (row.new_values, row.reason):
+                changed = {"new_values": values, "reason": reason}
+                self._change(effects, row.n, changed)
 
     def change_projects(self) -> None:
         """Names of projects that hold what is gone, of whatever records."""
@@ -183,22 +185,16 @@ class _Remover:
 
     def change_quotes(self) -> None:
         """Quotes of these messages that told what is gone, and reasons with them."""
-        c = record_changes.c
-        told = c.message.in_(self.messages) | c.agreed_message.in_(self.messages)
-        for row in self._connection.execute(select(record_changes).where(told)).all():
+        e = effects.c
+        told = e.message.in_(self.messages) | e.agreed_message.in_(self.messages)
+        for row in self._connection.execute(select(effects).where(told)).all():
             parts = {"quote": row.quote, "agreed_quote": row.agreed_quote}
             changed = {
                 name: "" if _tells(text, self._gone) else text
                 for name, text in parts.items()
             }
             if changed != parts:
-                self._change(record_changes, row.n, changed)
-                self._drop_reasons(row.change)
-
-    def _drop_reasons(self, change: str) -> None:
-        same = (history.c.change == change) & history.c.reason.is_not(None)
-        for n in self._connection.scalars(select(history.c.n).where(same)).all():
-            self._change(history, n, {"reason": None})
+                self._change(effects, row.n, {**changed, "reason": None})
 
     def _row(self, table: Table, n: int) -> Mapping[str, Any] | None:
         row = self._connection.execute(select(table).where(table.c.n == n)).first()
@@ -216,7 +212,7 @@ class _Remover:
         self._connection.execute(changed)
 
 
-def restore(connection: Connection, request: int) -> Removed:
+def restore(connection: Reading, request: int) -> Removed:
     """Put back what was removed because this message asked for it."""
     kept = select(removed_words).where(removed_words.c.request == request)
     kept = kept.where(removed_words.c.former.is_not(sa.null()))
@@ -235,15 +231,11 @@ def restore(connection: Connection, request: int) -> Removed:
         deletion.drop_files(connection)
     reindex_messages(connection, done.messages)
     reindex_records(connection, done.records)
-    change = record_writes.Change.new(record_writes.BY_HAND)
-    active = select(records.c.n).where(
-        records.c.n.in_(done.records), records.c.status == ACTIVE
-    )
-    settle(connection, list(connection.scalars(active)), change, by_links=True)
+    record_effects.refold(connection, done.records)
     return done
 
 
-def reindex_messages(connection: Connection, items: Iterable[int]) -> None:
+def reindex_messages(connection: Reading, items: Iterable[int]) -> None:
     """Index the words of changed messages anew, and let them be embedded again."""
     numbers = sorted(items)
     m = messages.c
@@ -255,7 +247,7 @@ def reindex_messages(connection: Connection, items: Iterable[int]) -> None:
     _embed_again(connection, MESSAGES, connection.scalars(spoken).all())
 
 
-def reindex_records(connection: Connection, items: Iterable[int]) -> None:
+def reindex_records(connection: Reading, items: Iterable[int]) -> None:
     """The same for records."""
     numbers = sorted(items)
     deletion.drop_layer(connection, RECORDS, numbers)
@@ -267,13 +259,13 @@ def reindex_records(connection: Connection, items: Iterable[int]) -> None:
     record_writes.note_changed_records(connection)
 
 
-def _embed_again(connection: Connection, layer: str, items: Iterable[int]) -> None:
+def _embed_again(connection: Reading, layer: str, items: Iterable[int]) -> None:
     rows = [{"layer": layer, "item": n, "task": EMBED} for n in items]
     if rows:
         connection.execute(upsert(outbox).on_conflict_do_nothing(), rows)
 
 
-def as_stored(connection: Connection, given: Sequence[Message]) -> list[Message]:
+def as_stored(connection: Reading, given: Sequence[Message]) -> list[Message]:
     """Given messages, with the stored text of those whose words were removed.
 
     A thread sends its messages again with every turn, as they were said.

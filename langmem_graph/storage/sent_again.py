@@ -7,17 +7,14 @@ messages.
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, update
+from sqlalchemy import update
 
 from langmem_graph.ids_and_times import is_unique
 from langmem_graph.messages import UNNAMED, is_bare_call
 from langmem_graph.schemas import Message
 from langmem_graph.storage import message_queries
-from langmem_graph.storage.tables_and_migrations import (
-    READ_ROLES,
-    note_deleted_vectors,
-    sessions,
-)
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import READ_ROLES, note_deleted_vectors, sessions
 
 
 def content_of(message: Message) -> tuple[str, str]:
@@ -25,9 +22,7 @@ def content_of(message: Message) -> tuple[str, str]:
     return message.text, message.role
 
 
-def known_again(
-    connection: Connection, conversation: Sequence[Message]
-) -> list[Message]:
+def known_again(connection: Reading, conversation: Sequence[Message]) -> list[Message]:
     """The messages of the conversation that are already stored under other ids.
 
     Where some are stored under their own, only those that came without one can be.
@@ -72,7 +67,7 @@ def _unnamed_again(
 
 
 def _continued(
-    connection: Connection, sent: Sequence[Message], depth: int
+    connection: Reading, sent: Sequence[Message], depth: int
 ) -> list[Message]:
     """The latest session, where all of it is sent again: it takes the name of the new
     one.

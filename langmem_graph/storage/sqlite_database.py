@@ -9,26 +9,23 @@ import os
 import sqlite3
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import cache, lru_cache
-from itertools import chain
+from functools import cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from time import monotonic, sleep
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-import sqlalchemy as sa
-from sqlalchemy import Connection, Engine, Row, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 from sqlalchemy.util import LRUCache
 
 from langmem_graph.errors import ClosedMemoryError, StorageError
 from langmem_graph.filters import Filter
-from langmem_graph.ids_and_times import is_unicode
-from langmem_graph.storage import tables_and_migrations
-from langmem_graph.storage.number_lists import NUMBERS, one_of, one_of_given
+from langmem_graph.storage import migrations, tables
+from langmem_graph.storage.reading import Reading
 
 T = TypeVar("T")
 _HEADER_BYTES = 100
@@ -37,7 +34,6 @@ _APPLICATION_ID = 0x4C4D4752
 """Marks a new file as ours while it has no tables yet: "LMGR" in ASCII."""
 _META_COLUMNS = "SELECT name FROM pragma_table_info('meta')"
 _LEDGER_ID = "SELECT value FROM meta WHERE key = 'ledger_id'"
-_AT_ONCE = 5_000  # SQLite allows 32,766 variables in one statement
 _STATEMENTS: LRUCache[Any, Any] = LRUCache(1_000)
 """The compiled statements of all ledgers."""
 
@@ -48,7 +44,7 @@ class Database:
     Args:
         busy_timeout: seconds to wait for another process's write transaction.
         read_only: open the file beside a running writer and change nothing.
-        migrations: steps that create the file's tables; None means those of a user's
+        steps: steps that create the file's tables; None means those of a user's
             ledger.
     """
 
@@ -58,19 +54,13 @@ class Database:
         *,
         busy_timeout: float,
         read_only: bool = False,
-        migrations: tables_and_migrations.Steps | None = None,
+        steps: migrations.Steps | None = None,
     ) -> None:
         self.file = file
-        self._migrations = (
-            tables_and_migrations.MIGRATIONS if migrations is None else migrations
-        )
+        self._steps = migrations.MIGRATIONS if steps is None else steps
         self._busy_timeout = busy_timeout
         self._read_only = read_only
         self._closed = False
-        self.where: Filter | None = None
-        """What all that is read has to pass; see `where_conditions.py`."""
-        self.whole: Self | None = None
-        """The same without that filter, of one that was made to read under it."""
         self._identity: tuple[int, int] | None = None
         self.check_lock: Callable[[], None] = lambda: None
         """Raises before a commit where another process may write as well."""
@@ -102,14 +92,12 @@ class Database:
         if self._read_only:
             with closing(self._connect()) as connection:
                 self._check_ours(connection)
-            version = self.read(
-                lambda c: tables_and_migrations.refuse_newer(c, self._migrations)
-            )
-            if version < len(self._migrations):
+            version = self.read(lambda c: migrations.refuse_newer(c, self._steps))
+            if version < len(self._steps):
                 raise StorageError(
                     f"The ledger {self.file} has schema version {version}, which is "
                     "older than "
-                    f"{len(self._migrations)}. Open it once without read_only=True: "
+                    f"{len(self._steps)}. Open it once without read_only=True: "
                     "that brings it "
                     "up to date, and nothing is lost."
                 )
@@ -117,7 +105,7 @@ class Database:
         with closing(self._connect()) as connection:
             self._check_ours(connection)
         # asked first: to set the journal's mode changes a file
-        self.read(lambda c: tables_and_migrations.refuse_newer(c, self._migrations))
+        self.read(lambda c: migrations.refuse_newer(c, self._steps))
         with closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
         with self.write_transaction() as connection:
@@ -125,8 +113,8 @@ class Database:
                 connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first()
                 is None
             ):
-                _make_tables(connection, tuple(self._migrations))
-            tables_and_migrations.migrate(connection, self._migrations)
+                _make_tables(connection, tuple(self._steps))
+            migrations.migrate(connection, self._steps)
 
     def _check_ours(self, connection: sqlite3.Connection) -> None:
         """Raise for a file that is neither a ledger of any version nor a new one."""
@@ -222,29 +210,30 @@ class Database:
             )
 
     @contextmanager
-    def read_transaction(self) -> Iterator[Connection]:
-        """Open a read transaction, which sees one unchanging snapshot of the file."""
-        with (
-            self._explained(),
-            self._engine.connect() as connection,
-            connection.begin(),
-        ):
-            yield connection.execution_options(where=self.where)
+    def read_transaction(self, where: Filter | None = None) -> Iterator[Reading]:
+        """Open a read transaction, which sees one unchanging snapshot of the file,
+        through a filter.
+        """
+        with self._explained():
+            reading = Reading(self._engine, where)
+            with reading, reading.begin():
+                yield reading
 
-    def read(self, query: Callable[[Connection], T]) -> T:
+    def read(self, query: Callable[[Reading], T], where: Filter | None = None) -> T:
         """The result of a query in a read transaction of its own."""
-        with self.read_transaction() as connection:
+        with self.read_transaction(where) as connection:
             return query(connection)
 
     @contextmanager
-    def write_transaction(self) -> Iterator[Connection]:
+    def write_transaction(self) -> Iterator[Reading]:
         """Open a write transaction, which holds the file's write lock from the
         start.
         """
-        with self._explained(), self._engine.connect() as connection:
-            writer = connection.execution_options(writing=True)
-            with writer.begin():
-                yield writer
+        with self._explained():
+            reading = Reading(self._engine)
+            reading.execution_options(writing=True)
+            with reading, reading.begin():
+                yield reading
                 self._check_still_ours()
 
     @contextmanager
@@ -378,22 +367,22 @@ def _first_page() -> bytes:
         return connection.serialize()
 
 
-def _make_tables(connection: Connection, steps: tables_and_migrations.Steps) -> None:
+def _make_tables(connection: Connection, steps: migrations.Steps) -> None:
     """Make a new file what all steps make of it, in a third of the time."""
     for statement in _statements(steps):
         connection.exec_driver_sql(statement)
-    tables_and_migrations.set_meta(connection, "ledger_id", uuid.uuid4().hex)
+    tables.set_meta(connection, "ledger_id", uuid.uuid4().hex)
     connection.exec_driver_sql(f"PRAGMA user_version = {len(steps)}")
 
 
 @cache
-def _statements(steps: tables_and_migrations.Steps) -> list[str]:
+def _statements(steps: migrations.Steps) -> list[str]:
     """What makes the tables and indexes; FTS5 makes its own, which are named after its
     table.
     """
     engine = create_engine("sqlite://")
     with engine.begin() as connection:
-        tables_and_migrations.migrate(connection, steps)
+        migrations.migrate(connection, steps)
         made = connection.exec_driver_sql(
             "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
         ).all()
@@ -404,43 +393,6 @@ def _statements(steps: tables_and_migrations.Steps) -> list[str]:
     return [
         statement for name, statement in made if not name.startswith(("sqlite_", *own))
     ]
-
-
-def portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the values in order, in portions that fit into one statement."""
-    for start in range(0, len(values), _AT_ONCE):
-        yield values[start : start + _AT_ONCE]
-
-
-def rows_where_in(
-    connection: Connection, query: Any, column: Any, values: Iterable[Any]
-) -> Iterator[Row[Any]]:
-    """The query's rows whose column is one of any number of values.
-
-    Texts that are no valid Unicode cannot be stored, so they are left out. A statement
-    without values of its own, or with the option `kept`, is made once for all numbers.
-    """
-    distinct = list(dict.fromkeys(values))
-    if distinct and isinstance(column.type, sa.Integer):
-        if query.whereclause is None or query.get_execution_options().get("kept"):
-            asked = _having_numbers(query, column)
-            return iter(connection.execute(asked, {NUMBERS: distinct}).all())
-        return iter(connection.execute(query.where(one_of(column, distinct))).all())
-    usable = [
-        value for value in distinct if not isinstance(value, str) or is_unicode(value)
-    ]
-    found = (
-        connection.execute(query.where(column.in_(some))) for some in portions(usable)
-    )
-    return chain.from_iterable(rows.all() for rows in found)
-
-
-@lru_cache(maxsize=64)
-def _having_numbers(query: sa.Select[Any], column: Any) -> sa.Select[Any]:
-    """One statement for all numbers: to build it each time takes as long as to
-    run it.
-    """
-    return query.where(one_of_given(column))
 
 
 def _begin(connection: Connection) -> None:

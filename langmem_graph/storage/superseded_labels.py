@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Row, select
 
 from langmem_graph.schemas import (
     NO_LONGER,
@@ -22,24 +22,13 @@ from langmem_graph.schemas import (
     RecordChange,
 )
 from langmem_graph.storage import message_queries, record_queries, record_writes
-from langmem_graph.storage.number_lists import one_of
+from langmem_graph.storage.effects import ACTIVE, DISCARDED, EXPIRED, SUPERSEDED
+from langmem_graph.storage.number_lists import one_of, rows_where_in
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.record_changes import changes_of
 from langmem_graph.storage.record_queries import aware
-from langmem_graph.storage.record_writes import (
-    DISCARDED,
-    EXPIRED,
-    SUPERSEDED,
-    SUPERSEDES,
-)
-from langmem_graph.storage.sqlite_database import rows_where_in
-from langmem_graph.storage.tables_and_migrations import (
-    ACTIVE,
-    RECORDS,
-    links,
-    record_sources,
-    records,
-)
-from langmem_graph.storage.where_conditions import passing, within
+from langmem_graph.storage.record_writes import SUPERSEDES
+from langmem_graph.storage.tables import RECORDS, links, record_sources, records
 
 T = TypeVar("T", Message, Record)
 PAST = (SUPERSEDED, EXPIRED)
@@ -66,7 +55,7 @@ class Standing:
     """Those that do not hold yet."""
 
 
-def standing(connection: Connection, items: Iterable[int]) -> Standing:
+def standing(connection: Reading, items: Iterable[int]) -> Standing:
     """Which of these records hold now, held once, or will hold."""
     r = records.c
     query = select(r.n, r.status, r.valid_from).where(r.status.in_((*PAST, ACTIVE)))
@@ -80,18 +69,18 @@ def standing(connection: Connection, items: Iterable[int]) -> Standing:
     return Standing(holding, missing - coming, coming)
 
 
-def newest_past(connection: Connection, most: int) -> list[int]:
+def newest_past(connection: Reading, most: int) -> list[int]:
     """The numbers of the records that no longer hold; of more than `most`, the
     newest.
     """
-    past = select(records.c.n).where(records.c.status.in_(PAST))
-    past = past.where(*within(connection, RECORDS, records.c.n))
-    numbers = list(connection.scalars(past.order_by(records.c.n.desc()).limit(most)))
+    r = connection.records.c
+    past = select(r.n).where(r.status.in_(PAST)).order_by(r.n.desc()).limit(most)
+    numbers = list(connection.scalars(past))
     holding = record_queries.current(connection, numbers)
     return [n for n in numbers if n not in holding]
 
 
-def chains_of(connection: Connection, past: Iterable[int]) -> dict[int, int]:
+def chains_of(connection: Reading, past: Iterable[int]) -> dict[int, int]:
     """What took the place of each of these records, which no longer hold, last.
 
     It is the newest record above it that holds, if any does; else the newest one, or
@@ -100,7 +89,7 @@ def chains_of(connection: Connection, past: Iterable[int]) -> dict[int, int]:
     return {n: chain[-1] for n, chain in _chains(connection, past).items()}
 
 
-def _chains(connection: Connection, past: Iterable[int]) -> dict[int, list[int]]:
+def _chains(connection: Reading, past: Iterable[int]) -> dict[int, list[int]]:
     """Each of these records, what took its place, and what took the place of that."""
     wanted = set(past)
     above = _successors(connection, wanted)
@@ -135,18 +124,18 @@ def _newest(
     return newest
 
 
-def held_before(connection: Connection, newest: Iterable[int]) -> dict[int, list[int]]:
+def held_before(connection: Reading, newest: Iterable[int]) -> dict[int, list[int]]:
     """What each of these records superseded, directly or through others, the newest
     first; without what was corrected, as it held at no time.
     """
     wanted = set(newest)
     if not wanted:
         return {}
-    held = records.c.valid_to.is_(None) | (records.c.valid_to > records.c.valid_from)
-    edges = select(links.c.source, links.c.target, records.c.valid_from)
-    edges = edges.join(records, records.c.n == links.c.target)
-    edges = edges.where(links.c.kind == SUPERSEDES, records.c.status.in_(PAST), held)
-    edges = edges.where(*within(connection, RECORDS, records.c.n))
+    r = connection.records.c
+    held = r.valid_to.is_(None) | (r.valid_to > r.valid_from)
+    edges = select(links.c.source, links.c.target, r.valid_from).select_from(links)
+    edges = edges.join(connection.records, r.n == links.c.target)
+    edges = edges.where(links.c.kind == SUPERSEDES, r.status.in_(PAST), held)
     first = edges.where(one_of(links.c.source, wanted)).cte("held", recursive=True)
     every = first.union(edges.join(first, links.c.source == first.c.target))
     below: dict[int, set[int]] = defaultdict(set)
@@ -169,17 +158,17 @@ def _reached(
     return sorted(reached, key=lambda m: (since[m], m), reverse=True)
 
 
-def _successors(connection: Connection, items: Collection[int]) -> dict[int, set[int]]:
+def _successors(connection: Reading, items: Collection[int]) -> dict[int, set[int]]:
     """What superseded these records, and what superseded that, by what it
     superseded.
     """
     above: dict[int, set[int]] = defaultdict(set)
     if not items:
         return above
-    edges = select(links.c.target, links.c.source)
-    edges = edges.join(records, records.c.n == links.c.source)
-    edges = edges.where(links.c.kind == SUPERSEDES, records.c.status != DISCARDED)
-    edges = edges.where(*within(connection, RECORDS, records.c.n))
+    r = connection.records.c
+    edges = select(links.c.target, links.c.source).select_from(links)
+    edges = edges.join(connection.records, r.n == links.c.source)
+    edges = edges.where(links.c.kind == SUPERSEDES, r.status != DISCARDED)
     first = edges.where(one_of(links.c.target, items)).cte("later", recursive=True)
     every = first.union(edges.join(first, links.c.target == first.c.source))
     for row in connection.execute(select(every)):
@@ -205,13 +194,13 @@ def _chain(
 
 
 def labels_of_records(
-    connection: Connection, items: Iterable[int]
+    connection: Reading, items: Iterable[int]
 ) -> dict[int, list[Label]]:
     """The label of each of these records that does not hold now, by number."""
     return _labels(connection, standing(connection, items))
 
 
-def _labels(connection: Connection, known: Standing) -> dict[int, list[Label]]:
+def _labels(connection: Reading, known: Standing) -> dict[int, list[Label]]:
     if not known.past | known.coming:
         return {}
     chains = _chains(connection, known.past)
@@ -221,7 +210,7 @@ def _labels(connection: Connection, known: Standing) -> dict[int, list[Label]]:
     r = records.c
     query = select(r.n, r.record_id, r.text, r.valid_from, r.valid_to)
     rows = {row.n: row for row in rows_where_in(connection, query, r.n, numbers)}
-    shown = passing(connection, RECORDS, numbers)
+    shown = connection.seen(RECORDS, numbers)
     labels = {
         n: _label(rows[n], None, since=aware(rows[n].valid_from)) for n in known.coming
     }
@@ -275,7 +264,7 @@ def _of_past(
 
 
 def _latest_changes(
-    connection: Connection, past: Iterable[int]
+    connection: Reading, past: Iterable[int]
 ) -> dict[int, RecordChange]:
     """The latest change after which each of these records no longer holds."""
     return {
@@ -287,7 +276,7 @@ def _latest_changes(
 
 
 def labels_of_messages(
-    connection: Connection, items: Iterable[int]
+    connection: Reading, items: Iterable[int]
 ) -> dict[int, list[Label]]:
     """The labels of each of these messages, by number: one for each statement that does
     not hold.
@@ -313,16 +302,14 @@ def labels_of_messages(
     return dict(found)
 
 
-def labelled_records(connection: Connection, items: Iterable[int]) -> dict[int, Record]:
+def labelled_records(connection: Reading, items: Iterable[int]) -> dict[int, Record]:
     """Whole records with their labels, by number."""
     wanted = list(items)
     labels = labels_of_records(connection, wanted)
     return _with_labels(record_queries.records_by_number(connection, wanted), labels)
 
 
-def labelled_messages(
-    connection: Connection, items: Iterable[int]
-) -> dict[int, Message]:
+def labelled_messages(connection: Reading, items: Iterable[int]) -> dict[int, Message]:
     """Whole messages with their labels, by number."""
     wanted = list(items)
     labels = labels_of_messages(connection, wanted)

@@ -1,38 +1,28 @@
 """Undo: takes back the latest change of a record, or all that one message caused.
 
-A record that a change had made becomes `discarded`; the history gets an `undo` for each
-entry.
+The effects do not count any more, and the records' states are computed anew. A record
+whose creation was taken back becomes `discarded`; the history gets an `undo` for each
+effect.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import ColumnElement, Connection, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, or_, select
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.schemas import Record
-from langmem_graph.storage import record_queries, record_writes, removed_words
-from langmem_graph.storage.change_log import (
-    HIDE,
-    UNDO,
-    Entry,
-    Numbers,
-    column_values,
-    effective_entries,
-    ended_by,
-    entries_of_change,
-    settle,
-    unlink,
+from langmem_graph.storage import (
+    record_effects,
+    record_queries,
+    record_writes,
+    removed_words,
 )
+from langmem_graph.storage.effects import CREATE, DISCARDED, REFINE, UNDO, Effect
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.record_writes import BY_HAND, DISCARDED, SUPERSEDES, Change
-from langmem_graph.storage.tables_and_migrations import (
-    ACTIVE,
-    links,
-    record_changes,
-    record_sources,
-    records,
-)
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.record_writes import BY_HAND, Change
+from langmem_graph.storage.tables import effects, record_sources, records
 from langmem_graph.storage.user_room import note_deletion
 
 
@@ -40,10 +30,8 @@ from langmem_graph.storage.user_room import note_deletion
 class ToUndo:
     """What is taken back together."""
 
-    entries: dict[int, Entry]
-    """History entries by number."""
-    rows: Sequence[Entry]
-    """What messages did to records."""
+    effects: dict[int, Effect]
+    """By their numbers."""
     message: int | None = None
     """The message that supports no record any more."""
     supported: set[int] = field(default_factory=set)
@@ -51,12 +39,11 @@ class ToUndo:
 
     def made(self) -> set[int]:
         """The records that will be discarded."""
-        return {entry.record for entry in self.entries.values() if entry.before is None}
+        return {one.record for one in self.effects.values() if one.op == CREATE}
 
     def touched(self) -> list[int]:
         """The records that will change."""
-        changed = {entry.record for entry in self.entries.values()}
-        return sorted(changed | {row.record for row in self.rows} | self.supported)
+        return sorted({one.record for one in self.effects.values()} | self.supported)
 
 
 def undo(
@@ -85,17 +72,17 @@ def undo(
     return [stored[n] for n in sorted(stored)]
 
 
-def latest_change(connection: Connection, record_id: str) -> ToUndo:
+def latest_change(connection: Reading, record_id: str) -> ToUndo:
     """The latest change of a record, in all records that it touched."""
     numbers = record_queries.numbers_of(connection, [record_id])
     if not numbers:
         raise InvalidInputError(f"There is no record {record_id!r}.")
-    entries = effective_entries(connection, numbers[record_id])
-    if not entries:
-        return ToUndo({}, [])
-    change = entries[-1].change
-    told = record_changes.c.change == change
-    undone = _together(connection, entries_of_change(connection, change), told)
+    latest = _counting(connection, effects.c.record == numbers[record_id])
+    # a detail of another record leaves it as it is
+    latest = [effect for effect in latest if effect.op != REFINE]
+    if not latest:
+        return ToUndo({})
+    undone = _together(connection, effects.c.change == latest[-1].change)
     if newest := _first_to_undo(connection, undone):
         raise InvalidInputError(
             f"The latest change of {record_id!r} has others on top of it: undo "
@@ -104,7 +91,7 @@ def latest_change(connection: Connection, record_id: str) -> ToUndo:
     return undone
 
 
-def caused_by(connection: Connection, message_id: str) -> ToUndo:
+def caused_by(connection: Reading, message_id: str) -> ToUndo:
     """The records made from a message alone, the changes that it made, the records it
     supports.
     """
@@ -112,15 +99,12 @@ def caused_by(connection: Connection, message_id: str) -> ToUndo:
     if message_id not in known:
         raise InvalidInputError(f"There is no message {message_id!r}.")
     n = known[message_id][0]
-    c = record_changes.c
+    e = effects.c
     s = record_sources.c
-    made = [
-        entry
-        for record in _made_alone(connection, n)
-        for entry in effective_entries(connection, record)
-        if entry.before is None
-    ]
-    undone = _together(connection, made, or_(c.message == n, c.agreed_message == n))
+    alone = _made_alone(connection, n)
+    made = select(e.change).where(e.record.in_(alone), e.op == CREATE)
+    created = e.record.in_(alone) & e.change.in_(made)
+    undone = _together(connection, or_(created, e.message == n, e.agreed_message == n))
     undone.message = n
     supported = select(s.record).where(s.message == n, s.supporting.is_(True))
     undone.supported = set(connection.scalars(supported)) - undone.made()
@@ -132,7 +116,7 @@ def caused_by(connection: Connection, message_id: str) -> ToUndo:
     return undone
 
 
-def _made_alone(connection: Connection, message: int) -> list[int]:
+def _made_alone(connection: Reading, message: int) -> list[int]:
     """The records that this message alone carries and that are not discarded."""
     s = record_sources.c
     cited = select(s.record).where(s.message == message, s.supporting.is_(False))
@@ -148,115 +132,84 @@ def _made_alone(connection: Connection, message: int) -> list[int]:
     return list(connection.scalars(alone))
 
 
-def _together(
-    connection: Connection, given: Iterable[Entry], meant: ColumnElement[bool]
-) -> ToUndo:
-    """These entries with the changes that are meant, and all that what they made has
-    replaced.
-    """
-    entries = {entry.n: entry for entry in given}
-    created = {
-        entry.record: entry.change for entry in entries.values() if entry.before is None
-    }
-    c = record_changes.c
-    link = links.c
-    told = (meant | c.by_record.in_(created)) & c.undone.is_(False)
-    rows = connection.execute(select(record_changes).where(told)).all()
-    replaced = select(link.source, link.target).where(link.kind == SUPERSEDES)
-    replaced = replaced.where(link.source.in_(created))
-    done = {(row.record, row.change) for row in rows}
-    done |= {(older, created[newer]) for newer, older in connection.execute(replaced)}
-    for n, change in done:
-        found = [
-            entry
-            for entry in effective_entries(connection, n)
-            if entry.change == change
-        ]
-        entries |= {entry.n: entry for entry in found if entry.before is not None}
-    return ToUndo(entries, rows)
+def _counting(connection: Reading, meant: ColumnElement[bool]) -> list[Effect]:
+    """The effects that are meant and that have not been taken back, oldest first."""
+    found = record_effects.effects_where(connection, meant)
+    return [effect for effect in found if effect.counts]
 
 
-def _first_to_undo(connection: Connection, undone: ToUndo) -> str | None:
-    """The id of the newest record that a later change, which builds on these,
-    touched.
+def _together(connection: Reading, meant: ColumnElement[bool]) -> ToUndo:
+    """The effects that are meant, and all that the records they made have replaced."""
+    undone = ToUndo({one.n: one for one in _counting(connection, meant)})
+    by_made = effects.c.by_record.in_(undone.made())
+    undone.effects |= {one.n: one for one in _counting(connection, by_made)}
+    return undone
+
+
+def _first_to_undo(connection: Reading, undone: ToUndo) -> str | None:
+    """The id of the newest record of a later change that builds on the creation of a
+    record.
+
+    Other changes can be taken back in any order.
     """
-    found: set[int] = set()
-    for entry in undone.entries.values():
-        for later in effective_entries(connection, entry.record):
-            if (
-                later.n > entry.n
-                and later.n not in undone.entries
-                and later.change != entry.change
-            ):
-                touched = {
-                    one.record for one in entries_of_change(connection, later.change)
-                }
-                if _builds_on(connection, entry, later, touched):
-                    found |= touched
-    if not found:
+    touched = set[int]()
+    for effect in undone.effects.values():
+        if effect.op != CREATE:
+            continue
+        for later in _counting(connection, effects.c.record == effect.record):
+            is_other = later.n not in undone.effects and later.change != effect.change
+            if later.n > effect.n and is_other and later.op != REFINE:
+                whole = _counting(connection, effects.c.change == later.change)
+                if _is_said(whole):
+                    touched |= {one.record for one in whole if one.op != REFINE}
+    if not touched:
         return None
-    newest = max(found)
+    newest = max(touched)
     return record_queries.records_by_number(connection, [newest])[newest].record_id
 
 
-def _builds_on(
-    connection: Connection, entry: Entry, later: Entry, touched: Numbers
-) -> bool:
-    """Whether the later change builds on the earlier one of the same record.
+def _is_said(whole: Collection[Effect]) -> bool:
+    """Whether a message made a change, or it concerns several records.
 
-    On the creation of a record builds what a message made of it, or what concerns other
-    records, too; not what the rules of the schedule did to it alone.
+    So it builds on the creation of a record; what the rules of the schedule did to the
+    record alone does not.
     """
-    if entry.before is not None:
-        return bool(set(entry.before) & set(later.before or {}))
-    told = select(record_changes.c.n).where(record_changes.c.change == later.change)
-    return len(touched) > 1 or connection.scalar(told.limit(1)) is not None
+    is_of_message = any(one.message is not None for one in whole)
+    return is_of_message or len({one.record for one in whole}) > 1
 
 
-def take_back(connection: Connection, undone: ToUndo) -> bool:
-    """Restore what was before, mark the changes as undone, and drop the support of the
-    message.
+def take_back(connection: Reading, undone: ToUndo) -> bool:
+    """Let the effects not count, and drop the support of the message.
 
     Returns whether words were put back that it had asked to forget.
     """
     change = Change.new(BY_HAND)
     made = undone.made()
-    c = record_changes.c
-    for n in sorted(undone.entries, reverse=True):
-        entry = undone.entries[n]
-        undoing = Change(change.by, entry.change, change.id)
-        values = (
-            {"status": DISCARDED}
-            if entry.before is None
-            else column_values(entry.before)
+    for n in sorted(undone.effects, reverse=True):
+        effect = undone.effects[n]
+        if effect.op != REFINE:
+            note = Change(change.by, effect.change, change.id)
+            record_writes.add_effect(connection, effect.record, UNDO, note, {})
+        _drop_support(
+            connection, [effect.record], [effect.message, effect.agreed_message]
         )
-        record_writes.change_record(connection, entry.record, UNDO, undoing, values)
-    these = c.n.in_([row.n for row in undone.rows])
-    connection.execute(update(record_changes).where(these).values(undone=True))
-    # the link to a record that is discarded stays: it tells history
-    unlink(connection, [row for row in undone.rows if row.by_record not in made])
-    for row in undone.rows:
-        _drop_support(connection, [row.record], [row.message, row.agreed_message])
+    record_effects.take_back(connection, undone.effects)
     _drop_support(connection, undone.supported, [undone.message])
-    freed = ended_by(connection, undone.rows, made)
-    freed |= {e.record for e in undone.entries.values() if _may_be_freed(e)}
-    settle(connection, freed - made, change, by_links=False)
+    record_effects.refold(connection, undone.touched())
+    pairs = [
+        (one.by_record, one.record)
+        for one in undone.effects.values()
+        if one.by_record is not None and one.by_record not in made
+    ]
+    record_effects.relink(connection, pairs)
     if undone.message is None:
         return False
     restored = removed_words.restore(connection, undone.message)
     return bool(restored.messages or restored.records)
 
 
-def _may_be_freed(entry: Entry) -> bool:
-    """Whether taking the entry back may let its record hold; not that it was hidden as
-    ended.
-    """
-    status = (entry.before or {}).get("status")
-    return status is not None and not (entry.op == HIDE and status != ACTIVE)
-
-
 def _drop_support(
-    connection: Connection, items: Iterable[int], messages: Sequence[int | None]
+    connection: Reading, items: Iterable[int], messages: Sequence[int | None]
 ) -> None:
     s = record_sources.c
     rows = s.record.in_(list(items)) & s.message.in_(messages) & s.supporting.is_(True)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from sqlalchemy import Connection
 
 from langmem_graph.errors import IndexUnavailableError, StorageError
 from langmem_graph.reports import Health
@@ -19,14 +18,16 @@ from langmem_graph.rooms import described
 from langmem_graph.storage import (
     full_text,
     message_queries,
+    migrations,
     outbox_rows,
-    tables_and_migrations,
+    tables,
     vector_rows,
 )
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.message_queries import Counts
 from langmem_graph.storage.outbox_worker import DueWork
-from langmem_graph.storage.tables_and_migrations import (
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import (
     ALL_TABLES,
     EMBED,
     INDEX,
@@ -54,7 +55,7 @@ def examine(services: Services, user_id: str, sample: int) -> Health:
         with room.database.read_transaction() as connection:
             held = message_queries.counts(connection)
             waiting = vector_rows.count_waiting_vectors(connection)
-            embedder = tables_and_migrations.get_meta(connection, "embedder")
+            embedder = tables.get_meta(connection, "embedder")
             problems = room.database.damage(connection) + message_queries.damage(
                 connection
             )
@@ -199,7 +200,7 @@ def move_user(source: Services, target: Services, user_id: str) -> int | None:
         return copied
 
 
-def _copy(reading: Connection, writing: Connection, user_id: str) -> int:
+def _copy(reading: Reading, writing: Reading, user_id: str) -> int:
     """Copy all rows; the target's ledger must be empty, but for the facts about
     itself.
     """
@@ -218,11 +219,11 @@ def _copy(reading: Connection, writing: Connection, user_id: str) -> int:
             _insert(writing, table, rows)
             copied += len(rows)
         _compare(reading, writing, table)
-    tables_and_migrations.index_words(writing)
+    migrations.index_words(writing)
     return copied
 
 
-def _insert(writing: Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+def _insert(writing: Reading, table: sa.Table, rows: list[dict[str, Any]]) -> None:
     if table is meta:
         for row in rows:
             set_meta(writing, row["key"], row["value"])
@@ -230,7 +231,7 @@ def _insert(writing: Connection, table: sa.Table, rows: list[dict[str, Any]]) ->
         writing.execute(sa.insert(table), rows)
 
 
-def _compare(reading: Connection, writing: Connection, table: sa.Table) -> None:
+def _compare(reading: Reading, writing: Reading, table: sa.Table) -> None:
     there = _portions(writing, table)
     if any(rows != next(there, None) for rows in _portions(reading, table)):
         raise StorageError(
@@ -238,9 +239,7 @@ def _compare(reading: Connection, writing: Connection, table: sa.Table) -> None:
         )
 
 
-def _portions(
-    connection: Connection, table: sa.Table
-) -> Iterator[list[dict[str, Any]]]:
+def _portions(connection: Reading, table: sa.Table) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows in the order of their keys."""
     query = sa.select(table).order_by(*table.primary_key.columns)
     if table is meta:

@@ -11,12 +11,11 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
-from sqlalchemy import Connection, delete
+from sqlalchemy import delete
 
 from langmem_graph.errors import (
     EmbedderMismatchError,
@@ -24,7 +23,6 @@ from langmem_graph.errors import (
     IndexUnavailableError,
     StorageError,
 )
-from langmem_graph.filters import Filter
 from langmem_graph.settings import Settings
 from langmem_graph.storage import (
     full_text,
@@ -34,10 +32,11 @@ from langmem_graph.storage import (
     vector_rows,
 )
 from langmem_graph.storage.chroma_index import REBUILD, VectorIndex
+from langmem_graph.storage.migrations import Steps
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.sqlite_database import Database, explained_files
-from langmem_graph.storage.tables_and_migrations import (
+from langmem_graph.storage.tables import (
     TRACES_LEFT,
-    Steps,
     get_all_meta,
     get_meta,
     meta,
@@ -109,7 +108,7 @@ class OpenLedger:
     indexing: AbstractContextManager[object] = nullcontext()
     """Held while vectors are written into the index."""
 
-    def check_embedder(self, name: str, within: Connection | None = None) -> str | None:
+    def check_embedder(self, name: str, within: Reading | None = None) -> str | None:
         """Raise if the stored vectors were made by another embedder; returns their
         dimension.
         """
@@ -144,16 +143,6 @@ class OpenLedger:
 
     def _fact(self, key: str) -> str | None:
         return self.database.read(lambda connection: get_meta(connection, key))
-
-    def within(self, where: Filter | None) -> Self:
-        """The same for reading, where all that is read passes a filter, if any."""
-        if where is None:
-            return self
-        view = copy(self)
-        view.database = database = copy(self.database)
-        database.where = where
-        database.whole = self.database
-        return view
 
     def close(self) -> None:
         """Release what is open."""
@@ -193,7 +182,7 @@ class LedgerFolder(OpenLedger):
             folder / "ledger.db",
             busy_timeout=settings.storage.busy_timeout_seconds,
             read_only=read_only,
-            migrations=migrations,
+            steps=migrations,
         )
         self._connect = connect
         with self.database.read_transaction() as connection:
@@ -230,7 +219,7 @@ class LedgerFolder(OpenLedger):
                 if old.name != self.index.place:
                     shutil.rmtree(old)
 
-    def _remember_index(self, connection: Connection) -> None:
+    def _remember_index(self, connection: Reading) -> None:
         set_meta(connection, "index", self.index.identity)
         if self.index.embedded:
             set_meta(connection, "chroma", self.index.place)
@@ -333,7 +322,7 @@ class FolderRoom(LedgerFolder, Room):
         with self.database.write_transaction() as connection:
             outbox_rows.index_everything_again(connection)
 
-    def _check_index(self, connection: Connection) -> None:
+    def _check_index(self, connection: Reading) -> None:
         """If the index is in another place now, or has lost vectors, mark all of them
         as due.
         """
@@ -347,7 +336,7 @@ class FolderRoom(LedgerFolder, Room):
             _log.warning("the index of %s is incomplete and will be rebuilt", self.name)
             outbox_rows.index_everything_again(connection)
 
-    def _has_lost_vectors(self, connection: Connection) -> bool:
+    def _has_lost_vectors(self, connection: Reading) -> bool:
         expected = vector_rows.indexed_vector_ids(connection)
         try:
             return any(
@@ -360,7 +349,7 @@ class FolderRoom(LedgerFolder, Room):
             return False
 
 
-def note_deletion(connection: Connection) -> None:
+def note_deletion(connection: Reading) -> None:
     """Note, in the transaction that deletes, that the files still hold what was
     forgotten.
 

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy import Connection
 
 from langmem_graph.errors import EmbeddingError
-from langmem_graph.storage.number_lists import one_of
+from langmem_graph.storage.effects import ACTIVE
+from langmem_graph.storage.number_lists import one_of, rows_where_in
 from langmem_graph.storage.outbox_rows import entries_of
-from langmem_graph.storage.sqlite_database import rows_where_in
-from langmem_graph.storage.tables_and_migrations import (
-    ACTIVE,
+from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.tables import (
     EMBED,
     INDEX,
     MESSAGES,
@@ -50,7 +49,7 @@ class Piece:
     vector: NDArray[np.float32]
 
 
-def record_embedder(connection: Connection, name: str, sizes: Sequence[int]) -> None:
+def record_embedder(connection: sa.Connection, name: str, sizes: Sequence[int]) -> None:
     """Record the embedder's name and the size with the first vectors; refuse any
     others.
     """
@@ -73,7 +72,7 @@ def record_embedder(connection: Connection, name: str, sizes: Sequence[int]) -> 
 
 
 def store_vectors(
-    connection: Connection, layer: str, pieces: Sequence[Piece], *, by: str
+    connection: Reading, layer: str, pieces: Sequence[Piece], *, by: str
 ) -> None:
     """Store vectors, update the centroids of their sessions, and mark them due for the
     index.
@@ -111,7 +110,7 @@ def store_vectors(
     )
 
 
-def _add_to_centroids(connection: Connection, pieces: Sequence[Piece]) -> None:
+def _add_to_centroids(connection: Reading, pieces: Sequence[Piece]) -> None:
     items = {p.item for p in pieces}
     query = sa.select(messages.c.n, messages.c.session).where(messages.c.n.in_(items))
     session_of = {row.n: row.session for row in connection.execute(query)}
@@ -209,7 +208,7 @@ _CENTROIDS = (
 )
 
 
-def vectors_by_id(connection: Connection, ids: Iterable[int]) -> VectorRows:
+def vectors_by_id(connection: Reading, ids: Iterable[int]) -> VectorRows:
     """The vectors with these numbers; unknown numbers are left out."""
     ordered = _ROWS.order_by(vectors.c.n)
     return vector_rows(
@@ -218,7 +217,7 @@ def vectors_by_id(connection: Connection, ids: Iterable[int]) -> VectorRows:
 
 
 def vectors_of(
-    connection: Connection, items: Iterable[int], layer: str = MESSAGES
+    connection: Reading, items: Iterable[int], layer: str = MESSAGES
 ) -> VectorRows:
     """All vectors of these messages or records."""
     rows = rows_where_in(connection, _OF_LAYER[layer], vectors.c.item, sorted(items))
@@ -226,7 +225,7 @@ def vectors_of(
 
 
 def nearest_among(
-    connection: Connection, layer: str, items: sa.Select[Any], vector: Matrix
+    connection: Reading, layer: str, items: sa.Select[Any], vector: Matrix
 ) -> list[int]:
     """The messages or records that a query selects, the nearest first, by exact
     comparison.
@@ -242,26 +241,26 @@ def nearest_among(
     return list(dict.fromkeys(np.array(numbers)[best].tolist()))
 
 
-def newest_vector(connection: Connection) -> int:
+def newest_vector(connection: Reading) -> int:
     """The number of the vector that was stored last; no more vectors than that are
     stored.
     """
     return connection.scalar(_NEWEST) or 0
 
 
-def is_any_indexed(connection: Connection) -> bool:
+def is_any_indexed(connection: Reading) -> bool:
     """Whether Chroma has vectors, of whichever layer."""
     return connection.scalar(_ANY_INDEXED) is not None
 
 
-def items_of_vectors(connection: Connection, ids: Iterable[int]) -> list[int]:
+def items_of_vectors(connection: Reading, ids: Iterable[int]) -> list[int]:
     """The items that these vectors belong to; unknown vectors are left out."""
     rows = rows_where_in(connection, sa.select(vectors.c.item), vectors.c.n, ids)
     return [row.item for row in rows]
 
 
 def all_vectors(
-    connection: Connection, layer: str = MESSAGES, after: int = 0
+    connection: Reading, layer: str = MESSAGES, after: int = 0
 ) -> Iterator[VectorRows]:
     """Yield all vectors of a layer with greater numbers than `after`, in blocks.
 
@@ -300,14 +299,14 @@ def cosines(matrix: Matrix, vector: Matrix) -> Matrix:
     return found
 
 
-def waiting_vectors(connection: Connection, layer: str = MESSAGES) -> VectorRows:
+def waiting_vectors(connection: Reading, layer: str = MESSAGES) -> VectorRows:
     """The vectors of a layer that are not yet in Chroma."""
     return vector_rows(
         connection.execute(_WAITING.order_by(vectors.c.n), {"layer": layer}).all()
     )
 
 
-def count_waiting_vectors(connection: Connection) -> int:
+def count_waiting_vectors(connection: Reading) -> int:
     """How many vectors are not yet in Chroma."""
     held = sa.select(sa.func.count()).select_from(IN_CHROMA).where(_is_waiting)
     return connection.scalar(held) or 0
@@ -332,7 +331,7 @@ def _matrix(stored: Sequence[bytes]) -> Matrix:
     return flat.reshape(len(stored), -1 if stored else 0)
 
 
-def centroids(connection: Connection, wanted: Iterable[int]) -> Centroids:
+def centroids(connection: Reading, wanted: Iterable[int]) -> Centroids:
     """Mean vectors of these sessions, in the order the sessions began."""
     rows = list(rows_where_in(connection, _CENTROIDS, sessions.c.n, wanted))
     counts = np.array([[row.vector_count] for row in rows], dtype=np.float32)
@@ -343,7 +342,7 @@ def centroids(connection: Connection, wanted: Iterable[int]) -> Centroids:
     )
 
 
-def indexed_vector_ids(connection: Connection) -> dict[str, list[int]]:
+def indexed_vector_ids(connection: Reading) -> dict[str, list[int]]:
     """The numbers of the vectors that Chroma should hold, by layer."""
     held = connection.execute(
         sa.select(IN_CHROMA.c.layer, IN_CHROMA.c.n).where(~_is_waiting)

@@ -6,7 +6,7 @@ query whose rows are shown names its condition here. A record passes where all t
 messages that carry it do.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 import sqlalchemy as sa
@@ -14,10 +14,8 @@ from sqlalchemy import Connection
 
 from langmem_graph.filters import Comparison, Filter, Group, kind_of
 from langmem_graph.metadata import Value
-from langmem_graph.storage.sqlite_database import rows_where_in
-from langmem_graph.storage.tables_and_migrations import (
-    ACTIVE,
-    MESSAGES,
+from langmem_graph.storage.effects import ACTIVE
+from langmem_graph.storage.tables import (
     message_values,
     messages,
     record_sources,
@@ -67,34 +65,17 @@ def _stored(value: Any) -> Any:
     return value if isinstance(value, str) else float(value)
 
 
-def filter_of(connection: Connection) -> Filter | None:
-    """The filter that everything read on this connection has to pass."""
-    where: Filter | None = connection.get_execution_options().get("where")
-    return where
+def messages_seen(where: Filter) -> sa.Select[Any]:
+    """Selects whole messages, those that match a filter."""
+    return sa.select(messages).where(_matching(where, messages, each=True))
 
 
-def within(
-    connection: Connection, layer: str, number: Any
-) -> list[sa.ColumnElement[bool]]:
-    """The condition that a message or record of a column's number passes; none without
-    a filter.
+def records_seen(where: Filter) -> sa.Select[Any]:
+    """Selects whole records, those of which every message that carries them
+    matches.
     """
-    where = filter_of(connection)
-    return [] if where is None else conditions_of(where, layer, number)
-
-
-def conditions_of(
-    where: Filter, layer: str, number: Any
-) -> list[sa.ColumnElement[bool]]:
-    """The same for a filter."""
-    if layer == MESSAGES:
-        own = messages.alias("own")
-        passing = sa.select(own.c.n).where(
-            own.c.n == number, _matching(where, own, each=True)
-        )
-        return [sa.exists(passing.offset(_EACH))]
-    failing = _failing(where, each=True).where(_CARRIED.c.record == number)
-    return [~sa.exists(failing.offset(_EACH))]
+    failing = _failing(where, each=True).where(_CARRIED.c.record == records.c.n)
+    return sa.select(records).where(~sa.exists(failing.offset(_EACH)))
 
 
 _CARRIED = record_sources.alias("carrying")
@@ -108,26 +89,8 @@ def _failing(where: Filter, *, each: bool) -> sa.Select[Any]:
     return sa.select(_CARRIED.c.record).select_from(carriers).where(outside)
 
 
-def passing(connection: Connection, layer: str, items: Iterable[int]) -> set[int]:
-    """Those of these messages or records that pass the filter; all of them
-    without one.
-    """
-    if filter_of(connection) is None:
-        return set(items)
-    n = (messages if layer == MESSAGES else records).c.n
-    query = sa.select(n).where(*within(connection, layer, n))
-    return {row.n for row in rows_where_in(connection, query, n, items)}
-
-
-def numbers_within(connection: Connection, layer: str) -> sa.Select[Any] | None:
-    """Selects all messages, or records that hold, that pass the filter; None without
-    one.
-    """
-    where = filter_of(connection)
-    if where is None:
-        return None
-    if layer == MESSAGES:
-        return messages_matching(where)
+def records_matching(where: Filter) -> sa.Select[Any]:
+    """Selects the numbers of the records that hold and match a filter."""
     r = records.alias("every").c
     return sa.select(r.n).where(
         r.status == ACTIVE, r.n.not_in(_failing(where, each=False))

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from langmem_graph.embeddings.embedder import Vectors
 from langmem_graph.errors import EmbeddingError
-from langmem_graph.storage import tables_and_migrations
+from langmem_graph.storage import migrations, tables
 from langmem_graph.storage.full_text import WordTable
-from langmem_graph.storage.sqlite_database import portions
-from langmem_graph.storage.tables_and_migrations import meta
+from langmem_graph.storage.number_lists import portions
+from langmem_graph.storage.tables import meta
 from langmem_graph.storage.vector_rows import VectorRows, record_embedder, vector_rows
 
 _log = logging.getLogger(__name__)
@@ -115,15 +115,15 @@ _with_item = sa.select(vectors.c.n, texts.c.item, vectors.c.vector, *_whole_item
 
 
 def _create(connection: sa.Connection) -> None:
-    tables_and_migrations.meta.create(connection)
+    tables.meta.create(connection)
     _tables.create_all(connection)
     TEXT_WORDS.create(connection)
-    tables_and_migrations.set_meta(connection, "ledger_id", uuid.uuid4().hex)
+    tables.set_meta(connection, "ledger_id", uuid.uuid4().hex)
 
 
 def _add_expiry(connection: sa.Connection) -> None:
-    tables_and_migrations.add_column(connection, "items", "ttl", "FLOAT")
-    tables_and_migrations.add_column(connection, "items", "expires_at", "DATETIME")
+    migrations.add_column(connection, "items", "ttl", "FLOAT")
+    migrations.add_column(connection, "items", "expires_at", "DATETIME")
     for index in items.indexes:
         index.create(connection, checkfirst=True)
 
@@ -135,7 +135,7 @@ def _index_words_anew(connection: sa.Connection) -> None:
     TEXT_WORDS.add(connection, {n: [text] for n, text in rows})
 
 
-MIGRATIONS: tables_and_migrations.Steps = [_create, _add_expiry, _index_words_anew]
+MIGRATIONS: migrations.Steps = [_create, _add_expiry, _index_words_anew]
 
 
 def store_vectors(

@@ -33,7 +33,7 @@ from langmem_graph.retrieval.search_common import best_cosines, nearest
 from langmem_graph.settings import Settings
 from langmem_graph.storage import record_writes
 from langmem_graph.storage.full_text import match_expression
-from langmem_graph.storage.sqlite_database import rows_where_in
+from langmem_graph.storage.number_lists import rows_where_in
 from langmem_graph.storage.words import query_terms, telling_terms
 from langmem_graph.store import item_tables
 from langmem_graph.store.item_tables import TEXT_WORDS, Made, items, texts

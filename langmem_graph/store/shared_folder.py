@@ -10,7 +10,7 @@ from time import monotonic
 
 from langmem_graph.errors import ClosedMemoryError, IndexUnavailableError, StorageError
 from langmem_graph.settings import Settings
-from langmem_graph.storage import memory_directory, tables_and_migrations
+from langmem_graph.storage import memory_directory, tables
 from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.sqlite_database import explained_files
 from langmem_graph.storage.user_room import LedgerFolder
@@ -93,7 +93,7 @@ class SharedFolder(LedgerFolder):
         new one.
         """
         with self.database.read_transaction() as connection:
-            place = tables_and_migrations.get_meta(connection, "index")
+            place = tables.get_meta(connection, "index")
             expected = item_tables.count_indexed(connection)
         if place not in (None, self.index.identity) or (
             expected and self._is_damaged(expected)

@@ -13,7 +13,7 @@ from langmem_graph.embeddings.embedder import Embedder, Vectors
 from langmem_graph.errors import IndexUnavailableError, StorageError
 from langmem_graph.settings import Settings
 from langmem_graph.storage.outbox_worker import Drained, embed_pieces
-from langmem_graph.storage.tables_and_migrations import get_meta
+from langmem_graph.storage.tables import get_meta
 from langmem_graph.storage.user_room import FairLock
 from langmem_graph.store import item_tables, items
 from langmem_graph.store.item_tables import Made

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from langmem_graph.storage import graph_neighbours
-from langmem_graph.storage.tables_and_migrations import RECORDS, records, vectors
+from langmem_graph.storage.tables import RECORDS, records, vectors
 from langmem_graph.storage.vector_rows import centroids
 from langmem_graph.view import own_view
 from tests.support.models import AnswersBySchema

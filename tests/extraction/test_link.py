@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from langmem_graph.storage.tables_and_migrations import links
+from langmem_graph.storage.tables import links
 from tests.support.models import AnswersBySchema
 from tests.support.writing import echo, turn
 

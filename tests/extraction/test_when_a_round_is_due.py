@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from langmem_graph.extraction.plan_round import MAX_WAITING, is_round_due
-from langmem_graph.storage.tables_and_migrations import get_meta, meta, set_meta
+from langmem_graph.storage.tables import get_meta, meta, set_meta
 from tests.support.topic_tracks import (
     BOATS,
     CANOES,

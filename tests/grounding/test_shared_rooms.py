@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from langmem_graph.graphs import create_grounding_graph
 from langmem_graph.memory import Memory
 from langmem_graph.rooms import shared_name
-from langmem_graph.storage.tables_and_migrations import owner_of
+from langmem_graph.storage.tables import owner_of
 from tests.conftest import let_go, said
 from tests.support.flights import alias, answer
 from tests.support.models import AnswersBySchema

@@ -23,7 +23,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.storage import postgres_database, postgres_schema
 from langmem_graph.storage.postgres_database import ROLE, PostgresDatabase, room_of
-from langmem_graph.storage.tables_and_migrations import ALL_TABLES, get_meta, messages
+from langmem_graph.storage.tables import ALL_TABLES, get_meta, messages
 from tests.conftest import said
 from tests.storage.test_call_log import AT, note, write
 

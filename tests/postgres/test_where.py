@@ -10,8 +10,6 @@ from langmem_graph.errors import StorageError
 from langmem_graph.filters import parsed
 from langmem_graph.memory import Memory
 from langmem_graph.storage import postgres_schema
-from langmem_graph.storage.tables_and_migrations import messages, records
-from langmem_graph.storage.where_conditions import within
 from tests.conftest import said
 from tests.retrieval.test_where import outside, words_that_pass
 from tests.support import filtered
@@ -51,10 +49,10 @@ def test_a_filter_is_looked_up_for_each_row(database: str, layer: str) -> None:
         where = parsed({"project": "atlas"})
         with (
             memory._services.room("ana") as room,
-            room.within(where).database.read_transaction() as connection,
+            room.database.read_transaction(where) as connection,
         ):
-            number = {"messages": messages.c.n, "records": records.c.n}[layer]
-            query = sa.select(number).where(*within(connection, layer, number))
+            seen = {"messages": connection.messages, "records": connection.records}
+            query = sa.select(seen[layer].c.n)
             words = str(
                 query.compile(connection, compile_kwargs={"literal_binds": True})
             )
@@ -74,8 +72,25 @@ OLDER = {
         " ADD PRIMARY KEY (room, words, term, item)",
     ),
     4: (),
+    5: (),
 }
 """What makes a prepared database one of an older version, beside what all had."""
+FORMER = (
+    "CREATE TABLE langmem_graph.history (room uuid, n bigint, change text, record bigint,"
+    " op text, at timestamp, by text, reason text, before json)",
+    "CREATE TABLE langmem_graph.record_changes (room uuid, n bigint, change text,"
+    " record bigint, relation text, by_record bigint, since timestamp, message bigint,"
+    " quote text, agreed_message bigint, agreed_quote text, made_by text, at timestamp,"
+    " undone boolean)",
+    "INSERT INTO langmem_graph.history SELECT room, n, change, record, op, at, by, reason,"
+    ' CASE WHEN op <> \'create\' THEN \'{"status": "active", "valid_to": null}\'::json END'
+    " FROM langmem_graph.effects",
+    "INSERT INTO langmem_graph.record_changes SELECT room, n, change, record, relation,"
+    " by_record, since, message, quote, agreed_message, agreed_quote, by, at, undone"
+    " FROM langmem_graph.effects WHERE message IS NOT NULL",
+    "DROP TABLE langmem_graph.effects",
+)
+"""What all older versions had in place of effects."""
 HELD = (
     "ALTER TABLE langmem_graph.record_changes ADD held boolean NOT NULL DEFAULT false",
     "ALTER TABLE langmem_graph.record_changes ALTER held DROP DEFAULT",
@@ -83,7 +98,7 @@ HELD = (
     " quote, made_by, at, undone, held) SELECT room, change, record, relation, message,"
     " 'it waits', made_by, at, true, true FROM langmem_graph.record_changes",
 )
-"""What all older versions had: changes could wait, and one does."""
+"""What versions before 5 had: changes could wait, and one does."""
 
 
 @pytest.mark.parametrize("version", OLDER)
@@ -98,9 +113,13 @@ def test_an_older_database_is_brought_up_to_date(database: str, version: int) ->
     with psycopg.connect(database, autocommit=True) as connection:
         for command in OLDER[version]:
             connection.execute(command)
-        for command in HELD:
+        for command in (*FORMER, *(HELD if version < 5 else ())):
             connection.execute(command)
         connection.execute("UPDATE langmem_graph.version SET version = %s", [version])
+    with pytest.raises(StorageError, match="langmem-graph migrate URL"):
+        Memory(database, embeddings="hash")
+    tried = postgres_schema.rehearse(database)
+    assert (tried.version, tried.records, tried.effects) == (version, 1, 2)
     with pytest.raises(StorageError, match="langmem-graph migrate URL"):
         Memory(database, embeddings="hash")
     assert postgres_schema.prepare(database) == postgres_schema.VERSION
@@ -108,8 +127,11 @@ def test_an_older_database_is_brought_up_to_date(database: str, version: int) ->
     with psycopg.connect(database) as connection:
         key = "SELECT indexdef FROM pg_indexes WHERE indexname = 'postings_pkey'"
         (words,) = connection.execute(key).fetchone() or ("",)
-        kept = "SELECT quote, undone FROM langmem_graph.record_changes"
-        assert connection.execute(kept).fetchall() == [("an old word", False)]
+        kept = "SELECT op, quote, undone FROM langmem_graph.effects ORDER BY n"
+        assert connection.execute(kept).fetchall() == [
+            ("create", None, False),
+            ("end", "an old word", False),
+        ]
     assert "(room, words, term, item) INCLUDE (own, before, size)" in words
     with Memory(database, embeddings="hash") as memory:
         ana = memory.user("ana")

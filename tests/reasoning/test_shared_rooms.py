@@ -16,7 +16,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.results import Fact
 from langmem_graph.retrieval.facts import decide
 from langmem_graph.settings import ReasoningSettings, Settings
-from langmem_graph.storage.tables_and_migrations import get_meta
+from langmem_graph.storage.tables import get_meta
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import let_go, said
 from tests.support import shared_rooms

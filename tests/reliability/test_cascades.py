@@ -18,14 +18,14 @@ from langmem_graph.reports import CallNote
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.storage import (
     graph_neighbours,
-    record_changes,
+    record_effects,
+    record_queries,
     record_writes,
     rounds,
-    tables_and_migrations,
+    tables,
 )
 from langmem_graph.storage.call_log import write_calls
-from langmem_graph.storage.record_changes import NewChange
-from langmem_graph.storage.record_writes import Change, naive
+from langmem_graph.storage.record_writes import Change, Words, naive
 from langmem_graph.topics.track_and_profile_files import (
     ProfileFile,
     TopicFile,
@@ -112,9 +112,10 @@ class World:
         words = f"because {secret(message)}"
         with self._room() as room, room.database.write_transaction() as connection:
             change = Change.new("model", words)
-            new = NewChange(older + 1, "replaces", message + 1, words, by_record=n + 1)
-            record_changes.write(connection, new, change)
-            record_writes.change_record(connection, older + 1, "replaces", change, {})
+            told = Words("replaces", message + 1, words)
+            begun = record_queries.facts_of(connection, [n + 1])[n + 1].valid_from
+            until = record_queries.aware(begun)
+            record_effects.supersede(connection, older + 1, n + 1, until, change, told)
             if n % 2:
                 record_writes.add_sources(
                     connection, older + 1, [message + 1], supporting=True
@@ -136,7 +137,7 @@ class World:
             rounds.write_files(
                 connection, {file_name(f): render(f) for f in (track, profile)}
             )
-            tables_and_migrations.set_meta(connection, "scene", words)
+            tables.set_meta(connection, "scene", words)
             held = graph_neighbours.all_clusters(connection)
             for n, _ in self.sources.items():
                 graph_neighbours.join(
@@ -221,7 +222,7 @@ class World:
             wanted: dict[str, set[int]] = defaultdict(set)
             for layer, n in connection.exec_driver_sql("SELECT layer, n FROM vectors"):
                 wanted[layer].add(n)
-            for layer in tables_and_migrations.LAYERS:
+            for layer in tables.LAYERS:
                 held = room.index._with_collection(
                     layer, lambda c: c.get(include=[])["ids"]
                 )

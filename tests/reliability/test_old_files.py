@@ -13,7 +13,7 @@ from sqlalchemy import create_engine
 
 from langmem_graph.ids_and_times import folder_name
 from langmem_graph.memory import Memory
-from langmem_graph.storage import tables_and_migrations
+from langmem_graph.storage import migrations, tables
 from langmem_graph.storage.sqlite_database import Database
 from langmem_graph.store import item_tables
 from langmem_graph.store.chroma_store import ChromaStore
@@ -33,8 +33,8 @@ def make_tables(file: Path, steps: Any, version: int) -> None:
     file.parent.mkdir(parents=True)
     engine = create_engine(f"sqlite:///{file}")
     with engine.begin() as connection:
-        tables_and_migrations.migrate(connection, steps[:version])
-        if steps is tables_and_migrations.MIGRATIONS:
+        migrations.migrate(connection, steps[:version])
+        if steps is migrations.MIGRATIONS:
             for table, column in LATER_COLUMNS if 0 < version < 3 else []:
                 if sa.inspect(connection).has_table(table):
                     connection.exec_driver_sql(
@@ -88,10 +88,10 @@ def test_the_hand_made_rows_name_the_embedder_as_today(tmp_path: Path) -> None:
         assert memory.user("u").doctor().embedder == "HashEmbeddings:hash-64"
 
 
-@pytest.mark.parametrize("version", range(1, len(tables_and_migrations.MIGRATIONS) + 1))
+@pytest.mark.parametrize("version", range(1, len(migrations.MIGRATIONS) + 1))
 def test_a_ledger_of_every_version(tmp_path: Path, version: int) -> None:
     ledger = tmp_path / "m" / "users" / folder_name("u") / "ledger.db"
-    make_tables(ledger, tables_and_migrations.MIGRATIONS, version)
+    make_tables(ledger, migrations.MIGRATIONS, version)
     fill_first(ledger)
     embedder = HashEmbeddings(64)
     with Memory(
@@ -127,7 +127,7 @@ def test_a_ledger_of_every_version(tmp_path: Path, version: int) -> None:
         )
     with closing(sqlite3.connect(ledger)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (
-            len(tables_and_migrations.MIGRATIONS),
+            len(migrations.MIGRATIONS),
         )
 
 
@@ -137,7 +137,7 @@ def test_changes_that_waited_for_a_yes_are_dropped(
 ) -> None:
     """They were never carried out; those that were are kept."""
     ledger = tmp_path / "m" / "users" / folder_name("u") / "ledger.db"
-    make_tables(ledger, tables_and_migrations.MIGRATIONS, version)
+    make_tables(ledger, migrations.MIGRATIONS, version)
     fill_first(ledger)
     at = "2024-06-01 10:00:00.000000"
     record = {"n": 1, "record_id": "r", "text": TEXTS[0], "kind": "fact"}
@@ -158,7 +158,9 @@ def test_changes_that_waited_for_a_yes_are_dropped(
         assert [one.quote for one in user.changes("r")] == ["the trombone"]
         assert user.doctor(sample=0).problems == []
     with closing(sqlite3.connect(ledger)) as db:
-        rows = db.execute("SELECT quote, undone FROM record_changes").fetchall()
+        rows = db.execute(
+            "SELECT quote, undone FROM effects WHERE message IS NOT NULL"
+        ).fetchall()
     assert rows == [("the trombone", 0)]
 
 
@@ -170,32 +172,28 @@ def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
 
 
 def test_migrated_and_new_tables_are_the_same(tmp_path: Path) -> None:
-    for version in range(len(tables_and_migrations.MIGRATIONS) + 1):
+    for version in range(len(migrations.MIGRATIONS) + 1):
         file = tmp_path / str(version) / "ledger.db"
-        make_tables(file, tables_and_migrations.MIGRATIONS, version)
+        make_tables(file, migrations.MIGRATIONS, version)
         engine = create_engine(f"sqlite:///{file}")
         with engine.begin() as connection:
-            tables_and_migrations.migrate(connection, tables_and_migrations.MIGRATIONS)
+            migrations.migrate(connection, migrations.MIGRATIONS)
         engine.dispose()
     every = [
         _shape(tmp_path / str(v) / "ledger.db")
-        for v in range(len(tables_and_migrations.MIGRATIONS) + 1)
+        for v in range(len(migrations.MIGRATIONS) + 1)
     ]
     assert all(shape == every[0] for shape in every)
 
 
-@pytest.mark.parametrize(
-    "steps", [tables_and_migrations.MIGRATIONS, item_tables.MIGRATIONS]
-)
+@pytest.mark.parametrize("steps", [migrations.MIGRATIONS, item_tables.MIGRATIONS])
 def test_a_new_file_is_what_all_steps_make(tmp_path: Path, steps: Any) -> None:
     make_tables(tmp_path / "steps" / "ledger.db", steps, len(steps))
     ids = set()
     for name in ("new", "another"):
         file = tmp_path / f"{name}.db"
-        with closing(Database(file, busy_timeout=5, migrations=steps)) as database:
-            ids.add(
-                database.read(lambda c: tables_and_migrations.get_meta(c, "ledger_id"))
-            )
+        with closing(Database(file, busy_timeout=5, steps=steps)) as database:
+            ids.add(database.read(lambda c: tables.get_meta(c, "ledger_id")))
         assert _shape(file) == _shape(tmp_path / "steps" / "ledger.db")
         with closing(sqlite3.connect(file)) as db:
             assert db.execute("PRAGMA user_version").fetchone() == (len(steps),)
@@ -216,20 +214,20 @@ def _shape(file: Path) -> list[Any]:
     return sorted([*columns, *(one for one in things if one[0] != "table")], key=str)
 
 
-@pytest.mark.parametrize("version", range(1, len(tables_and_migrations.MIGRATIONS) + 1))
+@pytest.mark.parametrize("version", range(1, len(migrations.MIGRATIONS) + 1))
 def test_old_files_are_read_beside_and_left_alone(tmp_path: Path, version: int) -> None:
     """A reader may not migrate: it says so, or reads, and never changes the file."""
     from langmem_graph.errors import StorageError
 
     ledger = tmp_path / "m" / "users" / folder_name("u") / "ledger.db"
-    make_tables(ledger, tables_and_migrations.MIGRATIONS, version)
+    make_tables(ledger, migrations.MIGRATIONS, version)
     fill_first(ledger)
     before = ledger.read_bytes()
     with Memory(
         tmp_path / "m", embeddings=HashEmbeddings(64), read_only=True
     ) as memory:
         user = memory.user("u")
-        if version == len(tables_and_migrations.MIGRATIONS):
+        if version == len(migrations.MIGRATIONS):
             assert user.search_conversation("trombone number 7")[0].message_id == "id8"
         else:
             with pytest.raises(StorageError, match="older"):

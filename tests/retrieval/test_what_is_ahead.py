@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.ids_and_times import to_utc
 from langmem_graph.memory import Memory
 from langmem_graph.schedule.schedule_changes import with_skipped
 from langmem_graph.storage import record_queries
-from langmem_graph.storage.record_writes import Change, change_record
+from langmem_graph.storage.record_effects import change_record, end_record
+from langmem_graph.storage.record_writes import Change
 
 NOW = "2099-06-01T09:00Z"  # a Monday
 TUESDAYS = {"start": "2099-01-06T15:00", "recurrence": "FREQ=WEEKLY;BYDAY=TU"}
@@ -56,7 +58,13 @@ class Schedule:
             change_record(connection, n, "change", Change.new("model"), values)
 
     def end(self, record_id: str, at: str) -> None:
-        self.change(record_id, status="superseded", valid_to=datetime.fromisoformat(at))
+        with (
+            self.memory._services.room("ana") as room,
+            room.database.write_transaction() as connection,
+        ):
+            n = record_queries.numbers_of(connection, [record_id])[record_id]
+            until = to_utc(at)
+            end_record(connection, n, until, Change.new("model"))
 
     def ahead(self, at: str = NOW) -> list[str]:
         """Times and texts below "Next on the schedule"."""

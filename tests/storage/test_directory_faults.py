@@ -12,7 +12,7 @@ import pytest
 
 from langmem_graph.errors import SchemaTooNewError, StorageError
 from langmem_graph.memory import Memory
-from langmem_graph.storage import tables_and_migrations
+from langmem_graph.storage import migrations
 from langmem_graph.store import ChromaStore
 from tests.conftest import said
 from tests.support.files import folder
@@ -84,13 +84,11 @@ def test_an_older_ledger_is_migrated_with_everything_in_it(
     ]
     memory = reopen()
     ledger = folder(memory, "u") / "ledger.db"
-    monkeypatch.setattr(
-        tables_and_migrations, "MIGRATIONS", [*tables_and_migrations.MIGRATIONS, *step]
-    )
+    monkeypatch.setattr(migrations, "MIGRATIONS", [*migrations.MIGRATIONS, *step])
     assert reopen().user("u").search_conversation("hello")[0].message_id == "1"
     connection = sqlite3.connect(ledger)
     assert connection.execute("PRAGMA user_version").fetchone() == (
-        len(tables_and_migrations.MIGRATIONS),
+        len(migrations.MIGRATIONS),
     )
     assert connection.execute("SELECT mood FROM messages").fetchall() == [(None,)]
     connection.close()
@@ -108,16 +106,12 @@ def test_a_migration_that_fails_changes_nothing(
             "ALTER TABLE nowhere ADD mood TEXT",
         ]
         broken = [lambda c, s=s: c.exec_driver_sql(s) for s in steps]
-        patch.setattr(
-            tables_and_migrations,
-            "MIGRATIONS",
-            [*tables_and_migrations.MIGRATIONS, *broken],
-        )
+        patch.setattr(migrations, "MIGRATIONS", [*migrations.MIGRATIONS, *broken])
         with pytest.raises(StorageError, match="nowhere"):
             reopen().user("u").sessions()
     connection = sqlite3.connect(ledger)
     assert connection.execute("PRAGMA user_version").fetchone() == (
-        len(tables_and_migrations.MIGRATIONS),
+        len(migrations.MIGRATIONS),
     )
     connection.close()
     assert reopen().user("u").search_conversation("hello")[0].message_id == "1"

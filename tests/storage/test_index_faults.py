@@ -14,7 +14,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.storage import vector_rows
 from langmem_graph.storage.chroma_index import VectorIndex
-from langmem_graph.storage.tables_and_migrations import set_meta
+from langmem_graph.storage.tables import set_meta
 from langmem_graph.testing import HashEmbeddings
 from langmem_graph.view import own_view
 from tests.conftest import TroubledEmbeddings, said

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from langmem_graph import Memory
 from langmem_graph.storage.number_lists import one_of
-from langmem_graph.storage.tables_and_migrations import messages
+from langmem_graph.storage.tables import messages
 from tests.support import filtered
 
 

@@ -228,10 +228,9 @@ def test_a_draft_that_two_messages_settle_stays_settled_without_one(talk: Talk) 
 def test_days_that_are_left_out_are_given_back_one_by_one(talk: Talk) -> None:
     event = {"start": "2025-02-04T18:00", "recurrence": "FREQ=WEEKLY"}
     talk.record("choir", "m0", facet="schedule", event_time=event)
-    one = {**event, "skipped": ["2025-02-11"]}
-    both = {**event, "skipped": ["2025-02-11", "2025-02-18"]}
-    talk.change("choir", "skips_once", "m1", since="2025-02-11", values={"event": one})
-    talk.change("choir", "skips_once", "m2", since="2025-02-18", values={"event": both})
+    for message, day in (("m1", "2025-02-11"), ("m2", "2025-02-18")):
+        left_out = {"skipped": [day]}
+        talk.change("choir", "skips_once", message, since=day, values=left_out)
     talk.user.forget(message="m1")
     assert talk.user.get_records("choir")[0].event_time == {
         **event,
@@ -517,8 +516,8 @@ def test_changes_and_history_show_why(talk: Talk) -> None:
             "1 records have no message that carries them",
         ),
         (
-            "UPDATE record_changes SET message = 99",
-            "1 rows of record_changes refer to rows that",
+            "UPDATE effects SET message = 99 WHERE op = 'confirm'",
+            "1 rows of effects refer to rows that",
         ),
     ],
 )

@@ -17,16 +17,15 @@ from langmem_graph.schemas import NO_LONGER
 from langmem_graph.storage import (
     deletion,
     record_changes,
+    record_effects,
     record_queries,
     record_writes,
     undo_changes,
 )
 from langmem_graph.storage.add_records import draft
-from langmem_graph.storage.record_changes import NewChange
-from langmem_graph.storage.record_writes import Change, naive
-from langmem_graph.storage.tables_and_migrations import (
-    record_changes as record_changes_table,
-)
+from langmem_graph.storage.effects import ADOPT, CONFIRM, ENDING, SKIP, fold
+from langmem_graph.storage.record_writes import Change, Words, naive
+from langmem_graph.storage.tables import effects, records
 from tests.conftest import said
 from tests.support.changes import Talk
 from tests.support.examples import examples
@@ -194,14 +193,16 @@ endings = st.lists(
 )
 
 
-def insert(connection: Connection, name: str, message: int, begins: float) -> int:
+def insert(
+    connection: Connection, name: str, message: int, begins: float, **fields: Any
+) -> int:
     found = record_queries.message_numbers(connection, [f"m{message}"])
     row = {
         "text": name,
         "source_message_ids": [f"m{message}"],
         "valid_from": text(begins),
     }
-    made = draft({**row, "record_id": name}, found, 100, "test")
+    made = draft({**row, "record_id": name, **fields}, found, 100, "test")
     change = Change.new("test")
     return record_writes.insert_record(connection, made, change)
 
@@ -216,10 +217,9 @@ def end(
     then = day(said_at if since is None else since)
     if relation == "corrects":
         then, since = record_queries.aware(facts.valid_from), None
-    record_writes.end_record(connection, n, relation, then, change)
     told = None if since is None else naive(day(since))
-    new = NewChange(n, relation, message + 1, f"words {message}", since=told)
-    record_changes.write(connection, new, change)
+    words = Words(relation, message + 1, f"words {message}", since=told)
+    record_effects.end_record(connection, n, then, change, words)
 
 
 def state(connection: Connection, n: int) -> Any:
@@ -276,11 +276,9 @@ def test_of_a_chain_one_record_holds_at_every_time(
             chain.append(insert(connection, f"r{place}", place, begins[-1]))
             change = Change.new("test")
             since = day(begins[-1])
-            record_writes.supersede(connection, chain[-2], chain[-1], since, change)
-            new = NewChange(
-                chain[-2], "replaces", place + 1, "w", chain[-1], naive(since)
-            )
-            record_changes.write(connection, new, change)
+            words = Words("replaces", place + 1, "w", naive(since))
+            older, newer = chain[-2:]
+            record_effects.supersede(connection, older, newer, since, change, words)
         for offset in (one + 0.5 for one in SPAN):
             begun = [
                 n for n, first in zip(chain, begins, strict=True) if first <= offset
@@ -312,17 +310,15 @@ def act(
         end(connection, n, relation, message, since)
         return
     change = Change.new("test", f"words {message}")
-    found = record_queries.records_by_number(connection, [n])[n]
-    skipped = [*(found.event_time or {}).get("skipped", []), f"day {message}"]
-    values: dict[str, Any] = {
-        "adopts": {"confirmation": "confirmed"},
-        "skips_once": {"event": {"start": "2099-01-01", "skipped": skipped}},
-        "confirms": {},
-    }[relation]
-    record_writes.change_record(connection, n, relation, change, values)
+    ops: dict[str, tuple[str, dict[str, Any]]] = {
+        "adopts": (ADOPT, {"confirmation": "confirmed"}),
+        "skips_once": (SKIP, {"skipped": [f"day {message}"]}),
+        "confirms": (CONFIRM, {}),
+    }
+    op, values = ops[relation]
+    words = Words(relation, message + 1, f"words {message}")
+    record_effects.change_record(connection, n, op, change, values, words)
     record_writes.add_sources(connection, n, [message + 1], supporting=True)
-    new = NewChange(n, relation, message + 1, f"words {message}")
-    record_changes.write(connection, new, change)
 
 
 def whole_state(connection: Connection, n: int) -> Any:
@@ -342,9 +338,8 @@ def live(
     connection: Connection, told: list[tuple[str, int | None]], left: set[int]
 ) -> int:
     """A record, and what those messages that are left do to it."""
-    n = insert(connection, "r", 0, -100)
-    row = {"confirmation": "draft", "event": {"start": "2099-01-01"}}
-    record_writes.set_columns(connection, n, row)
+    row = {"confirmation": "draft", "event_time": {"start": "2099-01-01"}}
+    n = insert(connection, "r", 0, -100, **row)
     for place, (relation, since) in enumerate(told, 1):
         if place in left:
             act(connection, n, relation, place, since)
@@ -396,16 +391,16 @@ def replace(connection: Connection, old: int, relation: Any, message: int) -> in
         "test",
     )
     new = record_writes.insert_record(connection, made, change)
-    record_writes.supersede(connection, old, new, at_message, change)
-    told = NewChange(old, relation, message + 1, f"words {message}", by_record=new)
-    record_changes.write(connection, told, change)
+    words = Words(relation, message + 1, f"words {message}")
+    record_effects.supersede(connection, old, new, at_message, change, words)
     return new
 
 
 def check_ends(connection: Connection) -> None:
     """A record is superseded exactly where something that counts has ended it."""
-    told = "SELECT record FROM record_changes WHERE NOT undone AND relation IN ({})".format(
-        ", ".join(f"'{relation}'" for relation in sorted(NO_LONGER))
+    told = (
+        "SELECT record FROM effects WHERE NOT undone"
+        f" AND op IN ({', '.join(map(repr, sorted(ENDING)))})"
     )
     newer = (
         "SELECT target FROM links JOIN records ON n = source"
@@ -417,6 +412,21 @@ def check_ends(connection: Connection) -> None:
         n for n, status in rows if status != "discarded" and n in ended
     }
     assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
+    check_fold(connection)
+
+
+def check_fold(connection: Connection) -> None:
+    """What is stored of each record is what its effects make."""
+    for n, several in record_effects.effects_of(
+        connection, every_number(connection)
+    ).items():
+        folded = fold(several)
+        row = connection.execute(select(records).where(records.c.n == n)).one()
+        assert vars(folded) == {name: row._mapping[name] for name in vars(folded)}
+
+
+def every_number(connection: Connection) -> list[int]:
+    return list(connection.scalars(select(records.c.n)))
 
 
 @settings(usual, max_examples=examples(80))
@@ -444,7 +454,7 @@ def test_whatever_is_undone_and_forgotten_the_ends_are_right(
                     act(connection, target, what, message, since)
             check_ends(connection)
         forgotten = set(range(len(plan) + 1)) - left
-        words = [row.quote for row in connection.execute(select(record_changes_table))]
+        words = [row.quote for row in connection.execute(select(effects))]
         assert not {f"words {message}" for message in forgotten} & set(words)
 
 

@@ -9,13 +9,14 @@ from sqlalchemy import Connection
 from langmem_graph.ids_and_times import to_utc
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import NO_LONGER
-from langmem_graph.storage import record_changes, record_queries, record_writes
+from langmem_graph.storage import record_effects, record_queries, record_writes
 from langmem_graph.storage.add_records import draft
-from langmem_graph.storage.record_changes import NewChange
-from langmem_graph.storage.record_writes import REFINES, Change, naive
+from langmem_graph.storage.effects import ADOPT, CONFIRM, SKIP
+from langmem_graph.storage.record_writes import Change, Words, naive
 from tests.conftest import said
 
 MODEL = "model"
+OPS = {"confirms": CONFIRM, "adopts": ADOPT, "skips_once": SKIP}
 
 
 class Talk:
@@ -52,8 +53,9 @@ class Talk:
             n = record_writes.insert_record(connection, made, change)
             older = record_queries.numbers_of(connection, [old])[old]
             said_in, at, text = found[message]
-            told = NewChange(older, relation, said_in, text, by_record=n)
-            self._carry_out(connection, told, record_queries.aware(at), {}, change)
+            words = Words(relation, said_in, text)
+            then = record_queries.aware(at)
+            self._carry_out(connection, older, n, words, then, {}, change)
 
     def change(
         self,
@@ -73,14 +75,16 @@ class Talk:
             found = record_queries.message_numbers(connection, said_in)
             number, at, text = found[message]
             then = to_utc(since) if since else None
-            new = NewChange(ids[record], relation, number, text, since=naive(then))
+            words = Words(relation, number, text, since=naive(then))
             if "agreed" in fields:
                 agreed = found[fields["agreed"]]
-                new = replace(new, agreed_message=agreed[0], agreed_quote=agreed[2])
-            new = replace(new, by_record=ids[by] if by else None)
+                words = replace(words, agreed_message=agreed[0], agreed_quote=agreed[2])
+            newer = ids[by] if by else None
             change = Change.new(MODEL, f"because of {text}")
             at = then or record_queries.aware(at)
-            self._carry_out(connection, new, at, values or {}, change)
+            self._carry_out(
+                connection, ids[record], newer, words, at, values or {}, change
+            )
 
     def _writing(self) -> Any:
         return self.memory._services.room(self.user.id)
@@ -88,27 +92,28 @@ class Talk:
     def _carry_out(
         self,
         connection: Connection,
-        new: NewChange,
+        n: int,
+        by: int | None,
+        words: Words,
         at: datetime,
         values: dict[str, Any],
         change: Change,
     ) -> None:
-        n = new.record
-        if new.relation == "corrects":
+        if words.relation == "corrects":
             facts = record_queries.facts_of(connection, [n])[n]
             at = record_queries.aware(facts.valid_from)
-        if new.relation in NO_LONGER:
-            if new.by_record is not None:
-                record_writes.supersede(connection, n, new.by_record, at, change)
+        if words.relation in NO_LONGER:
+            if by is not None:
+                record_effects.supersede(connection, n, by, at, change, words)
             else:
-                record_writes.end_record(connection, n, new.relation, at, change)
-        elif new.relation == "details" and new.by_record is not None:
-            record_writes.add_link(connection, new.by_record, n, REFINES)
+                record_effects.end_record(connection, n, at, change, words)
+        elif words.relation == "details" and by is not None:
+            record_effects.refine(connection, n, by, change, words)
         else:
-            record_writes.change_record(connection, n, new.relation, change, values)
-        if new.relation in ("confirms", "adopts"):
-            record_writes.add_sources(connection, n, [new.message], supporting=True)
-        record_changes.write(connection, new, change)
+            op = OPS.get(words.relation, words.relation)
+            record_effects.change_record(connection, n, op, change, values, words)
+        if words.relation in ("confirms", "adopts"):
+            record_writes.add_sources(connection, n, [words.message], supporting=True)
 
     def status(self, record: str) -> str:
         return str(self.user.get_records(record)[0].status)

@@ -5,9 +5,9 @@ from typing import Any
 
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import NO_LONGER, ChangeRelation
-from langmem_graph.storage import record_changes, record_queries, record_writes
-from langmem_graph.storage.record_changes import NewChange
-from langmem_graph.storage.record_writes import Change, naive
+from langmem_graph.storage import record_effects, record_queries
+from langmem_graph.storage.effects import CONFIRM
+from langmem_graph.storage.record_writes import Change, Words, naive
 from tests.conftest import said
 
 HOMES = ("Porto", "Berlin", "Oslo", "Turin", "Ghent", "Vigo", "Malmo", "Graz")
@@ -73,18 +73,15 @@ def changed(
             if relation == "corrects"
             else since or record_queries.aware(said_at)
         )
-        new = NewChange(
-            record=numbers[record],
-            relation=relation,
-            message=n,
-            quote=quote,
-            by_record=numbers[by] if by else None,
-            since=naive(since),
-        )
-        record_changes.write(connection, new, change)
-        n = new.record
+        words = Words(relation, n, quote, naive(since))
+        older = numbers[record]
         if by and relation in NO_LONGER:
-            record_writes.supersede(connection, n, numbers[by], until, change)
+            newer = numbers[by]
+            record_effects.supersede(connection, older, newer, until, change, words)
         elif relation in NO_LONGER:
-            record_writes.end_record(connection, n, relation, until, change)
+            record_effects.end_record(connection, older, until, change, words)
+        elif by:
+            record_effects.refine(connection, older, numbers[by], change, words)
+        else:
+            record_effects.change_record(connection, older, CONFIRM, change, {}, words)
     return change

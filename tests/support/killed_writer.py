@@ -32,10 +32,10 @@ POINTS = """
     extraction.extract_records:read_candidate
     extraction.reconcile_records:unseen
     storage.record_writes:insert_record
-    storage.record_writes:supersede
-    storage.record_writes:log_entry
-    storage.record_writes:end_record
-    storage.record_changes:write
+    storage.record_effects:supersede
+    storage.record_effects:end_record
+    storage.record_writes:add_effect
+    storage.record_effects:refold
     storage.record_writes:add_link
     storage.pending_messages:mark_read
     extraction.commit_records:_commit

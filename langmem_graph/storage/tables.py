@@ -1,34 +1,24 @@
-"""The tables of a user's ledger, and the migrations that bring an older file up to
-date.
+"""The tables of a user's ledger, and facts about it.
 
-A file records the version of its tables in SQLite's `user_version`. Step `n` of
-`MIGRATIONS` turns version `n` into version `n + 1`; a new file starts at 0 and takes
-every step.
+`migrations.py` makes them, and brings those of an older file up to date.
 """
 
 import uuid
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from langmem_graph.errors import SchemaTooNewError
 from langmem_graph.rooms import shared_key, shared_name
-from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
 
-ACTIVE = "active"
-"""The status of a record that no other has superseded; the others are kept for
-history.
-"""
 READ_ROLES = ("user", "assistant")
 """Only messages of these roles are extracted; never system messages or tool results."""
 
-_tables = sa.MetaData()
+ALL = sa.MetaData()
 
 
 def _table(name: str, *columns: sa.schema.SchemaItem, **options: Any) -> sa.Table:
-    return sa.Table(name, _tables, *columns, **options)
+    return sa.Table(name, ALL, *columns, **options)
 
 
 def _numbered_table(
@@ -197,45 +187,31 @@ links = _table(
 )
 """Edges between records: `supersedes`, `refines`, `semantic`, `causal`."""
 
-history = _numbered_table(
-    "history",
+effects = _numbered_table(
+    "effects",
     sa.Column("change", sa.String, nullable=False),
     sa.Column("record", sa.ForeignKey("records.n"), nullable=False),
     sa.Column("op", sa.String, nullable=False),
+    sa.Column("relation", sa.String),
+    sa.Column("by_record", sa.ForeignKey("records.n")),
+    sa.Column("message", sa.ForeignKey("messages.n")),
+    sa.Column("quote", sa.Text),
+    sa.Column("agreed_message", sa.ForeignKey("messages.n")),
+    sa.Column("agreed_quote", sa.Text),
+    sa.Column("since", sa.DateTime),
+    sa.Column("new_values", sa.JSON, nullable=False),
     sa.Column("at", sa.DateTime, nullable=False),
     sa.Column("by", sa.String, nullable=False),
     sa.Column("reason", sa.Text),
-    sa.Column("before", sa.JSON),
-    sa.Index("history_by_record", "record", "n"),
-    sa.Index("history_by_change", "change"),
-    sqlite_autoincrement=True,
-)
-"""Every change of a record with its former values; one change may touch several
-records.
-"""
-
-record_changes = _numbered_table(
-    "record_changes",
-    sa.Column("change", sa.String, nullable=False),
-    sa.Column("record", sa.ForeignKey("records.n"), nullable=False),
-    sa.Column("relation", sa.String, nullable=False),
-    sa.Column("by_record", sa.ForeignKey("records.n")),
-    sa.Column("since", sa.DateTime),
-    sa.Column("message", sa.ForeignKey("messages.n"), nullable=False),
-    sa.Column("quote", sa.Text, nullable=False),
-    sa.Column("agreed_message", sa.ForeignKey("messages.n")),
-    sa.Column("agreed_quote", sa.Text),
-    sa.Column("made_by", sa.String, nullable=False),
-    sa.Column("at", sa.DateTime, nullable=False),
     sa.Column("undone", sa.Boolean, nullable=False, default=False),
-    sa.Index("record_changes_by_record", "record"),
-    sa.Index("record_changes_by_by_record", "by_record"),
-    sa.Index("record_changes_by_message", "message"),
-    sa.Index("record_changes_by_change", "change"),
+    sa.Index("effects_by_record", "record", "n"),
+    sa.Index("effects_by_by_record", "by_record"),
+    sa.Index("effects_by_message", "message"),
+    sa.Index("effects_by_change", "change"),
     sqlite_autoincrement=True,
 )
-"""What a message did to a record, with its words; rows of changes that were undone say
-so.
+"""What has happened to each record, see `effects.py`. Status and end of a record, what
+else effects change of it, and its links are computed from them.
 """
 
 removed_words = _numbered_table(
@@ -305,7 +281,7 @@ unread = _table(
 )
 """Pending messages; a row is deleted in the transaction that stores its records."""
 
-ALL_TABLES = _tables.sorted_tables
+ALL_TABLES = ALL.sorted_tables
 """The tables of a ledger; one that refers to another comes after it."""
 NEVER_REUSED = [
     t.name for t in ALL_TABLES if t.dialect_options["sqlite"]["autoincrement"]
@@ -328,136 +304,6 @@ collections.
 LAYERS = (MESSAGES, RECORDS)
 EMBED = "embed"
 INDEX = "index"
-
-
-def _create_message_tables(connection: sa.Connection) -> None:
-    _tables.create_all(connection, tables=[meta, sessions, messages, vectors, outbox])
-    MESSAGE_WORDS.create(connection)
-    connection.execute(sa.insert(meta).values(key="ledger_id", value=uuid.uuid4().hex))
-
-
-def _create_record_tables(connection: sa.Connection) -> None:
-    made = [
-        attributes,
-        records,
-        record_sources,
-        links,
-        history,
-        clusters,
-        files,
-        unread,
-    ]
-    _tables.create_all(connection, tables=made)
-    RECORD_WORDS.create(connection)
-    pending = sa.select(messages.c.n, sa.literal(0.0), sa.literal(0))
-    pending = pending.where(messages.c.role.in_(READ_ROLES))
-    columns = ["message", "claimed_until", "attempts"]
-    connection.execute(sa.insert(unread).from_select(columns, pending))
-
-
-def _create_change_tables(connection: sa.Connection) -> None:
-    """Origins of messages, supporting sources, changes with their words, and model
-    calls.
-    """
-    add_column(connection, "messages", "origin", "VARCHAR NOT NULL DEFAULT 'user'")
-    said_by = messages.c.role.in_(("assistant", "tool"))
-    connection.execute(
-        sa.update(messages).where(said_by).values(origin=messages.c.role)
-    )
-    other = sa.update(messages).where(messages.c.role == "system")
-    connection.execute(other.values(origin="import"))
-    add_column(connection, "record_sources", "supporting", "BOOLEAN NOT NULL DEFAULT 0")
-    _tables.create_all(connection, tables=[record_changes, calls, call_messages])
-
-
-def _index_words_anew(connection: sa.Connection) -> None:
-    """Older files hold words as SQLite splits them; now `words.py` does it for both
-    engines.
-    """
-    for words in (MESSAGE_WORDS, RECORD_WORDS):
-        words.create(connection)
-    index_words(connection)
-
-
-def _create_value_table(connection: sa.Connection) -> None:
-    _tables.create_all(connection, tables=[message_values])
-
-
-def _create_removed_words(connection: sa.Connection) -> None:
-    _tables.create_all(connection, tables=[removed_words])
-
-
-def _drop_held_changes(connection: sa.Connection) -> None:
-    """In older files changes could wait for somebody to confirm them; none of these was
-    carried out.
-    """
-    if _has_column(connection, "record_changes", "held"):
-        connection.exec_driver_sql("DELETE FROM record_changes WHERE held")
-        connection.exec_driver_sql("ALTER TABLE record_changes DROP COLUMN held")
-
-
-def index_words(connection: sa.Connection) -> None:
-    """Index all messages and records, of which none is indexed yet."""
-    m = messages.c
-    for session in connection.scalars(sa.select(sessions.c.n)).all():
-        spoken = (
-            sa.select(m.n, m.name, m.text)
-            .where(m.session == session, SPOKEN)
-            .order_by(m.n)
-        )
-        MESSAGE_WORDS.add(connection, words_of(map(tuple, connection.execute(spoken))))
-    texts = connection.execute(sa.select(records.c.n, records.c.text))
-    RECORD_WORDS.add(connection, {n: [text] for n, text in texts})
-
-
-def add_column(
-    connection: sa.Connection, table: str, name: str, declaration: str
-) -> None:
-    """Add a column to an older file; a new file's tables have all columns from the
-    start.
-    """
-    if not _has_column(connection, table, name):
-        connection.exec_driver_sql(
-            f"ALTER TABLE {table} ADD COLUMN {name} {declaration}"
-        )
-
-
-def _has_column(connection: sa.Connection, table: str, name: str) -> bool:
-    columns = sa.inspect(connection).get_columns(table)
-    return name in {column["name"] for column in columns}
-
-
-Steps = Sequence[Callable[[sa.Connection], None]]
-MIGRATIONS: Steps = [
-    _create_message_tables,
-    _create_record_tables,
-    _create_change_tables,
-    _index_words_anew,
-    _create_value_table,
-    _create_removed_words,
-    _drop_held_changes,
-    _index_words_anew,  # of earlier messages their ends alone
-]
-
-
-def refuse_newer(connection: sa.Connection, steps: Steps) -> int:
-    """The schema version of the file, unless a newer library wrote it; that of a new
-    file is 0.
-    """
-    version = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
-    if version > len(steps):
-        raise SchemaTooNewError(
-            f"The ledger has schema version {version}; this langmem-graph knows up to "
-            f"{len(steps)}. Nothing was changed. Upgrade: pip install -U langmem-graph."
-        )
-    return version
-
-
-def migrate(connection: sa.Connection, steps: Steps) -> None:
-    """Bring the file up to date, in the caller's transaction."""
-    for step in range(refuse_newer(connection, steps), len(steps)):
-        steps[step](connection)
-        connection.exec_driver_sql(f"PRAGMA user_version = {step + 1}")
 
 
 def get_meta(connection: sa.Connection, key: str) -> str | None:
