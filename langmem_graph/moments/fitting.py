@@ -4,15 +4,18 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import islice
 
 from langmem_graph.moments.calendar_days import readings, whole
-from langmem_graph.moments.moment import Days, Moment, NamedDay
+from langmem_graph.moments.moment import Days, Grain, Moment, NamedDay
 from langmem_graph.moments.scanner import scan
 
 THE_DAY = 1.0
 SOON_AFTER = 0.5
 SAME_MONTH = 0.25
 _TALKED_ABOUT = range(-3, 15)  # days after an event on which people talk about it
+MOST_ASKED = 50
+"""Different times of a question that are compared; each is, with every candidate."""
 _UNFIT = ("clock", "recurrence", "feast")
 _LOOKS_BACK = re.compile(r"\b(?:did|was|were|had|said|told|happened)\b", re.IGNORECASE)
 """Without these, "today" and "on Friday" may be what is planned."""
@@ -22,20 +25,20 @@ _LOOKS_BACK = re.compile(r"\b(?:did|was|were|had|said|told|happened)\b", re.IGNO
 class Asked:
     """A time that a question names: a date as it is written, or days that are known."""
 
-    moment: Moment
+    grain: Grain
+    dates: tuple[NamedDay, ...]
+    is_span: bool
     days: tuple[Days, ...]
 
     def fit(self, said: date) -> float:
         """How well a day fits it, from 0 to 1."""
-        grain = self.moment.grain
-        if not self.moment.dates:
-            return max((_fit(days, grain, said) for days in self.days), default=0.0)
-        spans = _in_its_year(self.moment, said)
-        return max((_fit(days, grain, said) for days in spans), default=0.0)
+        spans = _in_its_year(self, said) if self.dates else self.days
+        return max((_fit(days, self.grain, said) for days in spans), default=0.0)
 
 
 def asked_days(question: str, asked: date | None) -> list[Asked]:
-    """The times that a question names which something that was said may fit.
+    """The different times that a question names which something that was said may fit;
+    of many the first `MOST_ASKED`.
 
     What is still to come says nothing of when it was said, and is left out.
 
@@ -46,14 +49,15 @@ def asked_days(question: str, asked: date | None) -> list[Asked]:
     looks_back = bool(_LOOKS_BACK.search(question))
     moments = [moment for moment in scan(question, asked) if moment.kind not in _UNFIT]
     has_date = any(moment.dates for moment in moments)
-    found = []
+    found = dict[Asked, None]()
     for moment in moments:
         if moment.kind == "weekday" and (has_date or not looks_back):
             continue
         days = _passed(moment, asked, looks_back=looks_back) if asked else ()
         if moment.dates or days:
-            found.append(Asked(moment, days))
-    return found
+            is_span = moment.kind == "span"
+            found[Asked(moment.grain, moment.dates, is_span, days)] = None
+    return list(islice(found, MOST_ASKED))
 
 
 def best_fit(asked: Sequence[Asked], said: date) -> float:
@@ -79,11 +83,11 @@ def _widened(days: Days, moment: Moment) -> Days:
     return days
 
 
-def _in_its_year(moment: Moment, said: date) -> Iterator[Days]:
+def _in_its_year(asked: Asked, said: date) -> Iterator[Days]:
     """The days of a date; where it names no year, in the year of what was said."""
-    every = [_of_year(named, said) for named in moment.dates]
+    every = [_of_year(named, said) for named in asked.dates]
     known = [days for days in every if days]
-    if moment.kind != "span":
+    if not asked.is_span:
         yield from known
     elif len(known) == len(every):
         yield Days(known[0].first, known[-1].last)

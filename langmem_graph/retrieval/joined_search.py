@@ -327,5 +327,5 @@ def _joined(search: UserSearch, sought: Sought, parts: list[Candidates]) -> Cand
         spans=np.concatenate([spans, *(part.spans for part in parts)]),
         records=np.concatenate([none, *(part.records for part in parts)]),
         ranked_records=RankedRecords(np.zeros(0), {}, []),
-        asked=sought.asked,
+        days=sought.days,
     )

@@ -99,7 +99,7 @@ def gather(
         spans,
         by_records,
         ranked,
-        sought.asked,
+        sought.days,
     )
 
 

@@ -7,7 +7,7 @@ Messages have no recency signal: what matters may have been said long ago.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from langmem_graph.embeddings.cosine_scale import CosineScale
 from langmem_graph.ids_and_times import in_zone, to_utc
-from langmem_graph.moments.fitting import asked_days, best_fit
+from langmem_graph.moments.fitting import Asked, asked_days, best_fit
 from langmem_graph.settings import Settings
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.vector_rows import Centroids
@@ -84,6 +84,34 @@ class Ranking:
 
 
 @dataclass(frozen=True)
+class QueryDays:
+    """The days that a query names."""
+
+    named: tuple[Asked, ...]
+    zone: tzinfo = UTC  # of the user's clock
+
+    @classmethod
+    def of(cls, query: str, asked: datetime | None = None) -> "QueryDays":
+        """Read a query.
+
+        Args:
+            query: "What did I do on May 7?", "last Friday".
+            asked: when it is asked, on the user's clock; without it only dates count,
+                and no "yesterday".
+        """
+        named = asked_days(query, asked.date() if asked else None)
+        return cls(tuple(named), (asked.tzinfo if asked else None) or UTC)
+
+    def fit(self, times: Sequence[datetime]) -> Scores:
+        """How well each time fits the best of the days; zeros where there is none."""
+        if not self.named:
+            return np.zeros(len(times))
+        days = [in_zone(to_utc(time), self.zone).date() for time in times]
+        fits = {day: best_fit(self.named, day) for day in set(days)}
+        return as_scores([fits[day] for day in days])
+
+
+@dataclass(frozen=True)
 class Candidates:
     """Messages to be ranked, as parallel columns."""
 
@@ -100,8 +128,7 @@ class Candidates:
     # score of the best record that cites the message; 0 where none does
     records: Scores
     ranked_records: "RankedRecords"  # the records that were ranked for the query
-    # when it is asked, on the user's clock; None is not known
-    asked: datetime | None = None
+    days: QueryDays
 
     @property
     def likeness(self) -> Scores:
@@ -135,7 +162,7 @@ def _message_signals(found: Candidates) -> dict[str, Scores]:
         "records": found.records,
         "turn": _of_the_turn(found, dense),
         "session": (sums / counts)[session_of],
-        "date": date_fit(found.query, [fact.at for fact in found.facts], found.asked),
+        "date": found.days.fit([fact.at for fact in found.facts]),
         "length": np.log1p(np.minimum(chars, WHOLE_CHARS)),
         "question": questions * (chars < QUESTION_CHARS),
         "other_speaker": _said_by_the_other(found),
@@ -313,25 +340,6 @@ def _standard(values: Scores) -> Scores:
 def as_scores(values: Sequence[float]) -> Scores:
     """The values as one array."""
     return np.array(values, dtype=np.float64)
-
-
-def date_fit(
-    query: str, times: Sequence[datetime], asked: datetime | None = None
-) -> Scores:
-    """How well each time fits the best of the days that a query names.
-
-    Args:
-        query: "What did I do on May 7?", "last Friday"; zeros where it names no day.
-        times: when the candidates were said.
-        asked: when the query is asked, on the user's clock; without it only dates
-            count, and no "yesterday".
-    """
-    named = asked_days(query, asked.date() if asked else None)
-    if not named:
-        return np.zeros(len(times))
-    zone = (asked.tzinfo if asked else None) or UTC
-    days = [in_zone(to_utc(time), zone).date() for time in times]
-    return as_scores([best_fit(named, day) for day in days])
 
 
 def best_places(values: Scores) -> list[int]:

@@ -15,7 +15,6 @@ from langmem_graph.retrieval.ranking import (
     Vector,
     as_scores,
     best_places,
-    date_fit,
     telling_words,
     weighted_sum,
 )
@@ -115,7 +114,7 @@ def found_records(
         frozenset(past),
         dense=search.scale(vector).of(_cosines(connection, items, vector)),
         words=as_scores([words.get(n, 0.0) for n in items]),
-        date=date_fit(sought.query, [facts[n].said_at for n in items], sought.asked),
+        date=sought.days.fit([facts[n].said_at for n in items]),
     )
 
 

@@ -23,7 +23,7 @@ from langmem_graph.errors import (
 from langmem_graph.filters import Filter
 from langmem_graph.ids_and_times import in_zone, to_utc
 from langmem_graph.results import RecallMode
-from langmem_graph.retrieval.ranking import Vector
+from langmem_graph.retrieval.ranking import QueryDays, Vector
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import MessageHit
 from langmem_graph.settings import RankingMethod, Settings
@@ -152,13 +152,12 @@ class Sought:
 
     query: str
     vector: Vector | None  # of the query; None where the embedder failed
+    days: QueryDays
     dense: int
     words: int
     past: int = 0  # of each list of records that no longer hold
     # records have to hold at this time, in naive UTC; None is now
     then: datetime | None = None
-    # when it is asked, on the user's clock; None is not known
-    asked: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,8 @@ class RoomSearch:
         dense = max(self.settings.ranking.dense_candidates, k)
         words = max(self.settings.ranking.word_candidates, k)
         past_records = dense if past else 0
-        return Sought(query, vector, dense, words, past_records, then, self.asked)
+        days = QueryDays.of(query, self.asked)
+        return Sought(query, vector, days, dense, words, past_records, then)
 
     def vector(self, query: str) -> Vector | None:
         """The query's vector; None when the embedder fails or its size is wrong, which

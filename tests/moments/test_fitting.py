@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.moments.fitting import asked_days, best_fit
+from langmem_graph.moments.fitting import MOST_ASKED, asked_days, best_fit
 from langmem_graph.moments.moment import NamedDay
 from langmem_graph.moments.scanner import scan
 
@@ -31,7 +31,7 @@ def fit(question: str, said: str, asked: date | None = ASKED) -> float:
 )
 def test_dates_named_in_a_question(question: str, day: NamedDay) -> None:
     (named,) = asked_days(question, None)
-    assert named.moment.dates == (day,)
+    assert named.dates == (day,)
 
 
 @pytest.mark.parametrize(
@@ -133,3 +133,14 @@ def test_any_question_names_days_or_none(
 ) -> None:
     assert 0.0 <= best_fit(asked_days(question, asked), said) <= 1.0
     assert len(scan(question, asked)) >= len(asked_days(question, asked))
+
+
+def test_a_time_that_is_named_again_and_again_is_compared_once() -> None:
+    assert len(asked_days("What did I say on 3 May, 5 May, 3 May, 3 May?", ASKED)) == 2
+
+
+def test_of_many_times_the_first_ones_are_compared() -> None:
+    every = [f"{year}-05-{day:02}" for year in range(1990, 2020) for day in (3, 17)]
+    question = f"What happened on {', '.join(every)}?"
+    assert len(asked_days(question, ASKED)) == MOST_ASKED
+    assert fit(question, "1990-05-03") == 1.0

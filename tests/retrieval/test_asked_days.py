@@ -1,10 +1,16 @@
 """Questions that name a day in words find what was said on it, without a model."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from langmem_graph.memory import Memory
+from langmem_graph.moments import fitting
+from langmem_graph.retrieval import ranking
 from langmem_graph.retrieval.facts import find_facts
-from langmem_graph.retrieval.ranking import date_fit
+from langmem_graph.retrieval.ranking import QueryDays
 from langmem_graph.retrieval.search_common import UserSearch
 
 ASKED = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
@@ -78,11 +84,30 @@ def test_search_reckons_from_now(open_memory: Any) -> None:
 def test_the_day_is_that_of_the_users_clock() -> None:
     late = datetime.fromisoformat("2026-11-20T00:30:00+09:00")  # the 19th in UTC
     said = [datetime(2026, 11, 18, 20, tzinfo=UTC), datetime(2026, 11, 12, tzinfo=UTC)]
-    assert date_fit("yesterday", said, late).tolist() == [1.0, 0.25]
+    assert QueryDays.of("yesterday", late).fit(said).tolist() == [1.0, 0.25]
 
 
 def test_without_a_time_of_asking_only_dates_count() -> None:
     said = [ASKED.replace(tzinfo=None)]
-    assert date_fit("yesterday", said).tolist() == [0.0]
-    assert date_fit("on 20 November", said).tolist() == [1.0]
-    assert date_fit("20/11/2026", said).tolist() == [1.0]
+    assert QueryDays.of("yesterday").fit(said).tolist() == [0.0]
+    assert QueryDays.of("on 20 November").fit(said).tolist() == [1.0]
+    assert QueryDays.of("20/11/2026").fit(said).tolist() == [1.0]
+
+
+def test_a_recall_reads_the_days_of_its_question_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[str]()
+
+    def reading(question: str, asked: Any) -> Any:
+        read.append(question)
+        return fitting.asked_days(question, asked)
+
+    monkeypatch.setattr(ranking, "asked_days", reading)
+    with Memory(tmp_path, embeddings="hash", authorize=lambda *_: True) as memory:
+        told(memory)
+        team = memory.shared("team", as_user="ana")
+        team.add([("user", "We met.")], session_id="t")
+        ana = memory.user("ana", shared=["team"])
+        ana.recall("What did I do yesterday?", mode="fast")
+    assert read == ["What did I do yesterday?"]
