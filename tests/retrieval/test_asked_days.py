@@ -105,7 +105,8 @@ def test_a_recall_reads_the_days_of_its_question_once(
 
     monkeypatch.setattr(ranking, "asked_days", reading)
     with Memory(tmp_path, embeddings="hash", authorize=lambda *_: True) as memory:
-        told(memory)
+        note = {"text": "Ana walks.", "source_message_ids": ["m1"]}
+        told(memory).add_records([note])
         team = memory.shared("team", as_user="ana")
         team.add([("user", "We met.")], session_id="t")
         ana = memory.user("ana", shared=["team"])
