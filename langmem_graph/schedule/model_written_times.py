@@ -15,7 +15,7 @@ from typing import Any
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.ids_and_times import in_zone
-from langmem_graph.schedule.recurrence_rules import read_rule
+from langmem_graph.schedule.recurrence_rules import first_start
 from langmem_graph.schedule.time_phrases import only_time, take_clock
 from langmem_graph.schedule.times import (
     EventTime,
@@ -369,7 +369,7 @@ def _first_time(repeated: Recurrence, begin: date, zone: str | None) -> str:
     """The first day, or day and time, from `begin` on that fits the rule."""
     midnight = datetime.combine(begin, repeated.clock or time.min)
     try:
-        first = next(iter(read_rule(repeated.rule, midnight, zone_of(zone))))
+        first = first_start(repeated.rule, midnight, zone_of(zone))
     except InvalidInputError as error:
         raise InvalidInputError(f"recurrence: {error}") from error
     if repeated.is_timed:

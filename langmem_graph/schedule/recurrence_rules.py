@@ -3,16 +3,19 @@ expands them.
 
 A rule comes from a model, and dateutil accepts rules that run for ever (`INTERVAL=0`)
 or search eight thousand years for a 30th of February. So each part is checked first.
-dateutil also walks through every occurrence since the start, so a start near the time
-that is asked for takes its place.
+dateutil also walks day by day from the start to the next occurrence. So a start near
+the time that is asked for takes its place, the end of a COUNT is reckoned once, and it
+is not asked for a time without a day that fits.
 """
 
 import re
 from calendar import monthrange
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import MAXYEAR, datetime, time, timedelta, tzinfo
-from itertools import islice
+from dataclasses import dataclass
+from datetime import MAXYEAR, date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
+from itertools import islice, takewhile
 from math import gcd, prod
 
 from dateutil.rrule import rrule, rrulestr
@@ -43,6 +46,7 @@ _PERIODS = {"HOURLY": timedelta(hours=1), "DAILY": timedelta(1), "WEEKLY": timed
 """Frequencies whose periods all have the same length."""
 _HOURS_OF_A_WEEK = 168
 _MOST_A_DAY = 96  # a quarter of an hour apart; a denser rule is none of a schedule
+_LONGEST_COUNT = timedelta(days=36_525)  # a hundred years, walked day by day
 _YEARS_OF_ROUND = 400  # after which each date has its weekday again
 _PERIODS_OF_ROUND = {
     "YEARLY": 400,
@@ -53,45 +57,93 @@ _PERIODS_OF_ROUND = {
 _HOURLY_PARTS = {"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", "BYHOUR"}
 
 
-def read_rule(text: str, first: datetime, zone: tzinfo) -> rrule:
-    """The rule over wall-clock times from `first` on; InvalidInputError says why it is
-    none.
+@dataclass(frozen=True)
+class _Rule:
+    """A checked rule without its end, and when it happens first and last."""
+
+    parts: Mapping[str, str]
+    begin: datetime
+    last: datetime | None
+
+
+def first_start(text: str, first: datetime, zone: tzinfo) -> datetime:
+    """When a rule over wall-clock times from `first` on happens first;
+    InvalidInputError says why it cannot be used.
     """
-    parts = _parts(text)
-    try:
-        rule = _rule(parts, first, zone)
-        never = not _ever_happens(parts, first, zone) or not list(islice(rule, 1))
-    except (ValueError, OverflowError) as error:
-        raise _refusal(text, str(error)) from error
-    if never:
-        raise _refusal(text, f"from {first.isoformat()} on it never happens")
-    return rule
+    return _checked(text, first, zone).begin
 
 
 def starts_from(
-    text: str, first: datetime, zone: tzinfo, since: datetime
+    text: str, first: datetime, zone: tzinfo, since: datetime, until: datetime
 ) -> Iterator[datetime]:
-    """The wall-clock times of a checked rule, from `since` on."""
+    """The wall-clock times of a checked rule between `since` and `until`."""
+    rule = _checked(text, first, zone)
+    since = max(since, rule.begin)
+    until = min(until, rule.last or until)
+    if not _has_such_a_day(rule.parts, since, until):
+        return iter(())
+    times = _expanded(rule.parts, _start_near(rule.parts, first, since))
+    return takewhile(lambda time: time <= until, times.xafter(since, inc=True))
+
+
+def _checked(text: str, first: datetime, zone: tzinfo) -> _Rule:
+    read = _read(text, first, zone)
+    if isinstance(read, str):
+        raise _refusal(text, read)
+    return read
+
+
+@lru_cache(maxsize=10_000)  # a stored one is read at every look at the schedule
+def _read(text: str, first: datetime, zone: tzinfo) -> _Rule | str:
+    """The rule, or why it cannot be used."""
     parts = _parts(text)
-    return iter(
-        _rule(parts, _start_near(parts, first, since), zone).xafter(since, inc=True)
-    )
+    endless = {name: parts[name] for name in parts if name not in ("COUNT", "UNTIL")}
+    try:
+        begin = _first_time(endless, first)
+        last = _last_time(parts, endless, first, zone) if begin else None
+    except (ValueError, OverflowError) as error:
+        return str(error)
+    if begin is None or (last is not None and last < begin):
+        return f"from {first.isoformat()} on it never happens"
+    return _Rule(endless, begin, last)
 
 
-def _rule(parts: Mapping[str, str], first: datetime, zone: tzinfo) -> rrule:
-    plain = ";".join(
-        f"{name}={value}" for name, value in parts.items() if name != "UNTIL"
-    )
-    rule = rrulestr(plain, dtstart=first)
+def _expanded(parts: Mapping[str, str], first: datetime) -> rrule:
+    text = ";".join(f"{name}={value}" for name, value in parts.items())
+    rule = rrulestr(text, dtstart=first)
     assert isinstance(rule, rrule)
-    until = parts.get("UNTIL")
-    return rule.replace(until=_last_moment(until, zone)) if until else rule
+    return rule
+
+
+def _has_such_a_day(parts: Mapping[str, str], since: datetime, until: datetime) -> bool:
+    """Whether a day of this time has a month, a day and a weekday that the rule names.
+
+    dateutil would search on for decades where there is none.
+    """
+    months = {int(month) for month in _values(parts, "BYMONTH")}
+    days = {int(day) for day in _values(parts, "BYMONTHDAY")}
+    weekdays = {_DAYS.index(day[-2:]) for day in _values(parts, "BYDAY")}
+    return any(
+        (not months or day.month in months)
+        and (not weekdays or day.weekday() in weekdays)
+        and (not days or day.day in days or _from_the_end(day) in days)
+        for day in map(
+            date.fromordinal, range(since.toordinal(), until.toordinal() + 1)
+        )
+    )
+
+
+def _values(parts: Mapping[str, str], name: str) -> list[str]:
+    return [value for value in parts.get(name, "").split(",") if value]
+
+
+def _from_the_end(day: date) -> int:
+    """-1 for the last day of a month."""
+    return day.day - 1 - monthrange(day.year, day.month)[1]
 
 
 def _start_near(parts: Mapping[str, str], first: datetime, since: datetime) -> datetime:
     """A start shortly before `since` with the same times after it."""
-    if "COUNT" in parts:
-        return first
     interval = int(parts.get("INTERVAL", "1"))
     period = _PERIODS.get(parts["FREQ"])
     if period is not None:
@@ -106,21 +158,39 @@ def _start_near(parts: Mapping[str, str], first: datetime, since: datetime) -> d
     return first
 
 
-def _ever_happens(parts: Mapping[str, str], first: datetime, zone: tzinfo) -> bool:
-    """Whether a rule without an end would ever happen.
+def _first_time(parts: Mapping[str, str], first: datetime) -> datetime | None:
+    """When a rule without an end happens first; None where it never would.
 
     dateutil searches up to the year 9999. The calendar comes again after 400 years, so
     the last of its rounds that begin like the first one is searched instead.
     """
     if parts["FREQ"] == "HOURLY":
-        return not _fits_no_hour(parts, first)
+        if _fits_no_hour(parts, first):
+            return None
+        return next(iter(_expanded(parts, first)), None)
     interval = int(parts.get("INTERVAL", "1"))
     rounds = interval // gcd(interval, _PERIODS_OF_ROUND[parts["FREQ"]])
     years = _YEARS_OF_ROUND * rounds
     later = max(0, (MAXYEAR - first.year) // years - 1) * years
-    endless = {name: parts[name] for name in parts if name not in ("COUNT", "UNTIL")}
-    rule = _rule(endless, first.replace(year=first.year + later), zone)
-    return bool(list(islice(rule, 1)))
+    times = iter(_expanded(parts, first.replace(year=first.year + later)))
+    found = next(times, None)
+    return found and found.replace(year=found.year - later)
+
+
+def _last_time(
+    parts: Mapping[str, str], endless: Mapping[str, str], first: datetime, zone: tzinfo
+) -> datetime | None:
+    """When a rule that happens ends; None for one without an end."""
+    if "UNTIL" in parts:
+        return _last_moment(parts["UNTIL"], zone)
+    if "COUNT" not in parts:
+        return None
+    latest = first + _LONGEST_COUNT
+    last = first
+    for last in islice(_expanded(endless, first), int(parts["COUNT"])):
+        if last > latest:
+            raise ValueError("its COUNT takes more than a hundred years; give UNTIL")
+    return last
 
 
 def _fits_no_hour(parts: Mapping[str, str], first: datetime) -> bool:

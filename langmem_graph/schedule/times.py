@@ -28,7 +28,7 @@ from pydantic import (
 
 from langmem_graph.errors import InvalidInputError, explain
 from langmem_graph.ids_and_times import in_zone, to_utc
-from langmem_graph.schedule.recurrence_rules import read_rule, starts_from
+from langmem_graph.schedule.recurrence_rules import first_start, starts_from
 from langmem_graph.settings import EVENT_MINUTES
 
 Granularity = Literal["minute", "day", "week", "month", "year"]
@@ -127,7 +127,7 @@ class EventTime(BaseModel, frozen=True, extra="forbid"):
             )
         if self.recurrence is not None:
             zone = zone_of(self.time_zone)
-            read_rule(self.recurrence, _wall(self.start, zone), zone)
+            first_start(self.recurrence, _wall(self.start, zone), zone)
             if self.end is not None and self.end - self.start > _LONGEST_RECURRING:
                 raise InvalidInputError("what recurs can last at most a year at a time")
         elif self.skipped:
@@ -202,7 +202,7 @@ def occurrences(
     until = min(to_utc(end), _LAST)
     if since >= until:
         return []
-    spans = _spans(event, since, timedelta(minutes=default_minutes))
+    spans = _spans(event, since, until, timedelta(minutes=default_minutes))
     # When clocks are set forward, neighbours can change places, but not over more than
     # a day.
     near = takewhile(lambda span: span[0] - until < _DAY, spans)
@@ -245,7 +245,8 @@ def _distinct(spans: Iterable[Span]) -> Iterator[Span]:
 
 def first_span(event: EventTime, *, default_minutes: int = EVENT_MINUTES) -> Span:
     """The event's first occurrence, skipped or not."""
-    return next(_spans(event, event.start, timedelta(minutes=default_minutes)))
+    default = timedelta(minutes=default_minutes)
+    return next(_spans(event, event.start, _LAST, default))
 
 
 def ends_at(
@@ -277,14 +278,18 @@ def meetings(one: Iterable[Span], other: Iterable[Span]) -> Iterator[tuple[Span,
         running[side].append(span)
 
 
-def _spans(event: EventTime, since: datetime, default: timedelta) -> Iterator[Span]:
-    """The event's occurrences in order, from those that may not be over at `since`."""
+def _spans(
+    event: EventTime, since: datetime, until: datetime, default: timedelta
+) -> Iterator[Span]:
+    """The event's occurrences in order, from those that may not be over at `since` to
+    those that may begin by `until`.
+    """
     zone = zone_of(event.time_zone)
     length = (event.end or event.start) - event.start
     begin = max(since, event.start)
     # nothing begins before the first year
     reach = min(max(length, default), begin - _FIRST)
-    for wall in _starts(event, begin - reach, zone):
+    for wall in _starts(event, begin - reach, until, zone):
         if event.granularity != "minute":
             yield _whole(wall, event, zone)
         elif event.recurrence is None:
@@ -293,9 +298,11 @@ def _spans(event: EventTime, since: datetime, default: timedelta) -> Iterator[Sp
             yield _timed(wall, event, zone, default)
 
 
-def _starts(event: EventTime, since: datetime, zone: tzinfo) -> Iterator[datetime]:
-    """The start, or a recurring event's starts from well before `since` on, in
-    wall-clock time.
+def _starts(
+    event: EventTime, since: datetime, until: datetime, zone: tzinfo
+) -> Iterator[datetime]:
+    """The start, or a recurring event's starts from well before `since` to well after
+    `until`, in wall-clock time.
     """
     first = _wall(event.start, zone)
     if event.recurrence is None:
@@ -303,8 +310,9 @@ def _starts(event: EventTime, since: datetime, zone: tzinfo) -> Iterator[datetim
     # Clock changes move a time by hours; a whole year begins up to a year before the
     # time given.
     margin = 2 * _DAY if event.granularity == "minute" else _LONGEST_RECURRING
-    ahead = since - event.start - margin
-    return starts_from(event.recurrence, first, zone, first + max(ahead, timedelta()))
+    ahead = max(since - event.start - margin, timedelta())
+    latest = first + (until - event.start + margin)
+    return starts_from(event.recurrence, first, zone, first + ahead, latest)
 
 
 def _timed(wall: datetime, event: EventTime, zone: tzinfo, default: timedelta) -> Span:
