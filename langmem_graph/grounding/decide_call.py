@@ -10,7 +10,7 @@ from typing import Any
 
 from langmem_graph.grounding.evidence_sources import Evidence, current_sources
 from langmem_graph.grounding.schema_check import (
-    bounded_searches,
+    bounded_checks,
     errors,
     patterns_not_run,
     problem,
@@ -52,7 +52,7 @@ async def decide(
     filled = await _without_forgotten(deps, run, state["filled"], state["evidence"])
     warnings = list(dict.fromkeys([*state["warnings"], *run.warnings]))
     assembly = _Assembly({**state, "warnings": warnings}, filled)
-    with bounded_searches():
+    with bounded_checks():
         for slot in slots_of(tool):
             assembly.complete(slot)
         assembly.remove_unusable(tool.schema, (), assembly.arguments)

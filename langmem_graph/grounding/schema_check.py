@@ -30,12 +30,81 @@ _NOWHERE: Registry[Any] = Registry()
 """Knows no schema and retrieves none."""
 MOST_CHECKS = 150_000
 """Parts of a value times parts of its schema, which bounds the time of a check."""
+CHECKS_A_CALL = 3
+"""As many of the largest checks may be made in each of the two steps of a tool call:
+optional objects are checked by themselves and within those around them.
+"""
 MOST_MEMORY = 8 * 1024 * 1024
 """Bytes of a pattern, which bounds the time of compiling it."""
 MOST_STEPS = 300_000_000
 """Instructions of patterns times characters, which bounds the time of all searches of a
 tool call; about a second in each of its two steps.
 """
+
+
+class _TooLongError(Exception):
+    """The search for a pattern would take long."""
+
+
+@dataclass
+class _Bounds:
+    """What the checks of one tool call may take, and what they found."""
+
+    checks_left: int = MOST_CHECKS
+    steps_left: int = MOST_STEPS
+    occurring: dict[tuple[str, str], bool] = field(default_factory=dict)
+    formed: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    def may_check(self, value: Any, schema: Any) -> bool:
+        """Whether there is time to check a value by a schema, which is then taken."""
+        checks = _parts(value) * _parts(schema)
+        if checks > min(self.checks_left, MOST_CHECKS):
+            return False
+        self.checks_left -= checks
+        return True
+
+    def occurs(self, pattern: str, text: str) -> bool | None:
+        """Whether the pattern occurs in a text; None where RE2 cannot run it.
+
+        Raises:
+            _TooLongError: no steps are left for it.
+        """
+        compiled = _compiled(pattern)
+        if compiled is None:
+            return None
+        if (pattern, text) not in self.occurring:
+            steps = compiled.programsize * len(text)
+            if steps > self.steps_left:
+                raise _TooLongError
+            self.steps_left -= steps
+            self.occurring[pattern, text] = compiled.search(text) is not None
+        return self.occurring[pattern, text]
+
+    def has_format(self, formats: FormatChecker, name: str, text: str) -> bool:
+        """Whether a text has a format; each is checked once."""
+        if (name, text) not in self.formed:
+            self.formed[name, text] = _fits_format(formats, name, text)
+        return self.formed[name, text]
+
+
+_BOUNDS = ContextVar[_Bounds | None]("bounds", default=None)
+
+
+@contextmanager
+def bounded_checks() -> Iterator[None]:
+    """Bound the time of all checks within.
+
+    Without it, each check, and each search for a pattern, has a bound of its own.
+    """
+    token = _BOUNDS.set(_Bounds(MOST_CHECKS * CHECKS_A_CALL))
+    try:
+        yield
+    finally:
+        _BOUNDS.reset(token)
+
+
+def _bounds() -> _Bounds:
+    return _BOUNDS.get() or _Bounds()
 
 
 def problem(value: Any, schema: Any) -> str | None:
@@ -49,7 +118,7 @@ def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
 
     A value and a schema that are too large together have one error that says so.
     """
-    if is_too_large(value, schema):
+    if not _bounds().may_check(value, schema):
         yield ValidationError("it is too large to be checked against its schema")
         return
     check = _Validator(schema, format_checker=_formats, registry=_NOWHERE)
@@ -127,7 +196,11 @@ def _has_format(
     checker: Any, name: str, value: object, _: object
 ) -> Iterator[ValidationError]:
     """`format`."""
-    if not _fits_format(checker.format_checker, name, value):
+    if not isinstance(value, str):
+        fits = _fits_format(checker.format_checker, name, value)
+    else:
+        fits = _bounds().has_format(checker.format_checker, name, value)
+    if not fits:
         yield ValidationError(f"{value!r} is not a {name!r}")
 
 
@@ -151,56 +224,6 @@ def _compiled(pattern: str) -> Any:
         return None
 
 
-@dataclass
-class _Searches:
-    """The searches for patterns of one tool call."""
-
-    steps_left: int = MOST_STEPS
-    found: dict[tuple[str, str], bool] = field(default_factory=dict)
-
-    def occurs(self, pattern: str, text: str) -> bool | None:
-        """Whether the pattern occurs in a text; None where RE2 cannot run it.
-
-        Raises:
-            _TooLongError: no steps are left for it.
-        """
-        compiled = _compiled(pattern)
-        if compiled is None:
-            return None
-        if (pattern, text) not in self.found:
-            steps = compiled.programsize * len(text)
-            if steps > self.steps_left:
-                raise _TooLongError
-            self.steps_left -= steps
-            self.found[pattern, text] = compiled.search(text) is not None
-        return self.found[pattern, text]
-
-
-class _TooLongError(Exception):
-    """The search for a pattern would take long."""
-
-
-_SEARCHES = ContextVar[_Searches | None]("searches", default=None)
-
-
-@contextmanager
-def bounded_searches() -> Iterator[None]:
-    """Bound the time that all checks within take to search for patterns.
-
-    Without it, each search has a bound of its own.
-    """
-    token = _SEARCHES.set(_Searches())
-    try:
-        yield
-    finally:
-        _SEARCHES.reset(token)
-
-
-def _occurs(pattern: str, text: str) -> bool | None:
-    searches = _SEARCHES.get() or _Searches()
-    return searches.occurs(pattern, text)
-
-
 def _is_unique(
     _: object, wanted: bool, value: object, __: object
 ) -> Iterator[ValidationError]:
@@ -218,7 +241,7 @@ def _has_pattern(
     if not isinstance(value, str):
         return
     try:
-        if _occurs(pattern, value) is False:
+        if _bounds().occurs(pattern, value) is False:
             yield ValidationError(f"{value!r} does not match {pattern!r}")
     except _TooLongError:
         yield ValidationError("it is too long to be checked by its pattern")
@@ -227,7 +250,7 @@ def _has_pattern(
 def may_be_named(name: str, pattern: str) -> bool:
     """Whether a pattern allows a property's name, or cannot be run."""
     try:
-        return _occurs(pattern, name) is not False
+        return _bounds().occurs(pattern, name) is not False
     except _TooLongError:
         return True
 
@@ -241,7 +264,7 @@ def _named_by_pattern(
     for pattern, part in patterns.items():
         for name, inside in value.items():
             with suppress(_TooLongError):
-                if _occurs(pattern, name):
+                if _bounds().occurs(pattern, name):
                     yield from checker.descend(inside, part, path=name)
 
 

@@ -21,7 +21,7 @@ from langmem_graph.grounding.derivations import (
     text_derivation,
 )
 from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence
-from langmem_graph.grounding.schema_check import bounded_searches, is_too_large, problem
+from langmem_graph.grounding.schema_check import bounded_checks, is_too_large, problem
 from langmem_graph.grounding.state import (
     Dependencies,
     FilledValue,
@@ -106,7 +106,7 @@ def _filled(
     """The values, each as it may be sent or why it is not; None for too many."""
     if is_too_large(arguments, schema):
         return None
-    with bounded_searches():
+    with bounded_checks():
         proposed = list(leaves(arguments, schema))
         if check.takes_long(proposed):
             return None

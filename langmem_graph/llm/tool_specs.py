@@ -18,7 +18,8 @@ from langmem_graph.errors import InvalidInputError
 
 # of a schema, its references replaced; a few lines can expand to millions
 MOST_PARTS = 5_000
-CHARACTERS_A_PART = 100  # a longer text counts as several parts
+CHARACTERS_A_PART = 100  # a longer text or number counts as several parts
+BITS_A_PART = 332  # a hundred decimal digits
 DEEPEST = 64  # levels of a schema
 PARTS_A_PATTERN = 100
 """As many as a pattern counts for at its first use: compiling it takes some time."""
@@ -299,7 +300,9 @@ class _Expansion:
 
 
 def parts_of_text(value: Any) -> int:
-    """As how many further parts a long text counts."""
+    """As how many further parts a long text or number counts."""
+    if isinstance(value, int):
+        return value.bit_length() // BITS_A_PART
     return len(value) // CHARACTERS_A_PART if isinstance(value, str) else 0
 
 

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.schema_check import (
     MOST_CHECKS,
-    bounded_searches,
+    bounded_checks,
     errors,
     patterns_not_run,
     problem,
@@ -113,7 +113,7 @@ def test_a_pattern_that_cannot_be_run_counts_as_none(pattern: str) -> None:
 
 def test_a_usual_pattern_is_run_over_long_texts() -> None:
     schema = {"pattern": r"^[\p{L}\p{N} ]{1,200}$"}
-    with bounded_searches():
+    with bounded_checks():
         wrong = [problem("é" * 180 + end, schema) for end in ("a", "b", "!")]
     assert [one is None for one in wrong] == [True, True, False]
 
@@ -121,7 +121,7 @@ def test_a_usual_pattern_is_run_over_long_texts() -> None:
 def test_many_searches_for_a_large_pattern_are_bounded_together() -> None:
     schema = {"pattern": "(?:a?){1000}" * 30 + "b"}
     texts = ["a" * 60 + str(number) for number in range(400)]
-    with bounded_searches():
+    with bounded_checks():
         wrong = [str(problem(text, schema)) for text in texts]
     assert "does not match" in wrong[0]
     assert "too long to be checked" in wrong[-1]
