@@ -1,11 +1,12 @@
 """URLs of servers and databases, whose passwords no error and no log may show."""
 
+import os
 import re
 from base64 import b64encode
 from unicodedata import normalize
 from urllib.parse import unquote, urlsplit
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, LangMemGraphError
 
 _CONNECTION = re.compile(
     r"(?!(?<=^[A-Za-z]):[/\\]):[^@]*@|(?:host|server|dbname|user|password|passwd|pwd)\s*=",
@@ -23,6 +24,8 @@ _ENCODED_AGAIN = re.compile(r"%(?:25)+")
 _CREDENTIALS = re.compile(r"//.*@", re.DOTALL)
 """What stands before the host of a URL."""
 _PLAIN_URL = re.compile(r"https?://[^@?#&;\s]*")
+_OF_URL = re.compile(r"\b(?:urls?|port|scheme|proxy|netloc)\b", re.IGNORECASE)
+_OPENAI_ADDRESSES = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 NOT_SHOWN = "not shown, as it may hold a password"
 
 
@@ -53,6 +56,50 @@ def shown_url(url: str) -> str:
     except ValueError:  # the rest of a password
         has_port = False
     return bare if has_port and _PLAIN_URL.fullmatch(bare) else NOT_SHOWN
+
+
+def as_shown(error: BaseException) -> tuple[str, BaseException | None]:
+    """An error's kind and text, and the error as the cause of another one.
+
+    Of one that may quote a password its kind alone, and no cause, as a traceback shows
+    it. Clients also read the proxies of the environment, and quote them.
+    """
+    kind = type(error).__name__
+    if not _may_quote_password(error):
+        return f"{kind}: {error}", error
+    return (
+        f"{kind}: its text is {NOT_SHOWN}. A URL cannot be used: the one given, or a "
+        "proxy of the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY)",
+        None,
+    )
+
+
+def _may_quote_password(error: BaseException | None) -> bool:
+    """Whether an error, or one behind it, is about a URL or quotes a password."""
+    if error is None or isinstance(error, LangMemGraphError):
+        return False
+    is_of_url = isinstance(error, ValueError) and _OF_URL.search(f"{error}")
+    return bool(
+        type(error).__name__ == "InvalidURL"  # of httpx, or of what it is called next
+        or is_of_url
+        or holds_password(f"{error}")
+        or _may_quote_password(error.__cause__ or error.__context__)
+    )
+
+
+def check_address(client: object) -> None:
+    """Raise InvalidInputError for a client of OpenAI whose address, which it takes from
+    the environment, holds a password.
+    """
+    if type(client).__module__.partition(".")[0] != "langchain_openai":
+        return
+    for name in _OPENAI_ADDRESSES:
+        if holds_password(os.environ.get(name, "")):
+            raise InvalidInputError(
+                f"{name} holds a user or a key, which the client of OpenAI writes into "
+                "logs. Leave it out: load_chat_model(base_url=…) sends a login apart "
+                "from the URL, and a key is given as OPENAI_API_KEY."
+            )
 
 
 def login_apart(url: str) -> tuple[str, dict[str, str]]:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import httpx
 
 from langmem_graph.errors import CausalModelError
-from langmem_graph.server_urls import login_apart, shown_url
+from langmem_graph.server_urls import as_shown, login_apart, shown_url
 
 Token = tuple[int, bool]
 """The id of a token, and whether it consists of whole characters."""
@@ -45,6 +45,7 @@ class LlamaServer:
 
     Raises:
         InvalidInputError: it is no URL of http or https, or one with a query.
+        CausalModelError: a proxy of the environment cannot be used.
     """
 
     def __init__(
@@ -55,7 +56,14 @@ class LlamaServer:
         self.url = address.rstrip("/").removesuffix("/v1")
         if api_key:
             headers = {"Authorization": f"Bearer {api_key}"}
-        self._client = httpx.Client(headers=headers, timeout=timeout)
+        try:
+            self._client = httpx.Client(headers=headers, timeout=timeout)
+        except (ValueError, ImportError, httpx.InvalidURL) as error:  # of a proxy
+            why, cause = as_shown(error)
+            raise CausalModelError(
+                f"The llama-server at {self._shown} cannot be asked: {why}. Correct "
+                "the environment's proxies, or name the server in NO_PROXY."
+            ) from cause
 
     def nll(self, prefix: str, continuation: str) -> float:
         """Mean nats per token of the continuation.
@@ -126,16 +134,13 @@ class LlamaServer:
         try:
             answer = self._client.post(f"{self.url}{path}", json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            kind = type(error).__name__
-            # what is wrong with a URL may quote a part of a password
-            why = f"{kind}: {error}" if self._shown == self.url else kind
-            text = (
+            why, cause = as_shown(error)
+            if self._shown != self.url:  # the error may quote what is not shown
+                why, cause = type(error).__name__, None
+            raise CausalModelError(
                 f"No llama-server answers at {self._shown} ({why}). Start one with "
                 "`llama-server -m model.gguf`, or choose the causal scorer 'verifier'."
-            )
-            if self._shown != self.url:
-                raise CausalModelError(text) from None
-            raise CausalModelError(text) from error
+            ) from cause
         if answer.is_error:
             raise CausalModelError(f"{self._shown}{path} answered {_explained(answer)}")
         try:

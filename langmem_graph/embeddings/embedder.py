@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 
 from langmem_graph.embeddings.cosine_scale import PLAIN, CosineScale, measured_scale
 from langmem_graph.errors import EmbeddingError, InvalidInputError, ModelFileError
-from langmem_graph.server_urls import NOT_SHOWN, holds_password, may_hold_password
+from langmem_graph.server_urls import (
+    as_shown,
+    check_address,
+    holds_password,
+    may_hold_password,
+)
 from langmem_graph.threads import start_thread
 
 if TYPE_CHECKING:
@@ -101,17 +106,13 @@ class Embedder:
                 _log.warning("%s", error)
             self._missing = error
             raise
-        except Exception as error:  # every provider raises errors of its own
-            # such as that of a request, which quotes its URL
-            is_hidden = holds_password(f"{error}")
-            said = f"its text is {NOT_SHOWN}" if is_hidden else f"{error}"
-            text = f"{self.name} failed: {type(error).__name__}: {said}"
+        except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
+            why, cause = as_shown(error)
+            text = f"{self.name} failed: {why}"
             if answer.running():
                 self._silent.append(answer)
                 text = f"{self.name} gave no answer within {self.seconds:g} seconds."
-            if is_hidden:  # the cause would be shown in the traceback
-                raise EmbeddingError(text) from None
-            raise EmbeddingError(text) from error
+            raise EmbeddingError(text) from cause
         self._silent.clear()
         self._missing = None
         return result
@@ -226,8 +227,10 @@ def embeddings_by_name(name: str) -> "Embeddings":
     from langchain.embeddings import init_embeddings
 
     try:
-        return init_embeddings(name)
-    except Exception as error:  # every provider raises errors of its own
+        made = init_embeddings(name)
+        check_address(made)
+        return made
+    except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
         ways = (
             "Give 'multilingual', 'onnx:owner/name', 'provider:model' such as "
             "'openai:text-embedding-3-small', or a LangChain Embeddings object."
@@ -237,6 +240,5 @@ def embeddings_by_name(name: str) -> "Embeddings":
             raise InvalidInputError(
                 f"No embedder of the name that is given: {kind}. {ways}"
             ) from None
-        raise InvalidInputError(
-            f"No embedder {name!r}: {kind}: {error} {ways}"
-        ) from error
+        why, cause = as_shown(error)
+        raise InvalidInputError(f"No embedder {name!r}: {why} {ways}") from cause

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from langmem_graph.errors import ModelFileError
-from langmem_graph.server_urls import holds_password
+from langmem_graph.server_urls import decoded, holds_password, may_hold_password
 from langmem_graph.threads import start_thread
 
 TIMEOUT_SECONDS = 10
@@ -25,9 +25,22 @@ CACHE_VARIABLE = "LANGMEM_GRAPH_CACHE"
 
 
 def cache_directory() -> Path:
-    """`$LANGMEM_GRAPH_CACHE`, else `~/.cache/langmem-graph`."""
+    """`$LANGMEM_GRAPH_CACHE`, else `~/.cache/langmem-graph`.
+
+    Raises:
+        ModelFileError: the variable holds a URL or a connection string.
+    """
     chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen) if chosen else Path.home() / ".cache" / "langmem-graph"
+    if not chosen:
+        return Path.home() / ".cache" / "langmem-graph"
+    folder = Path(chosen)
+    is_url = "://" in decoded(chosen)
+    if is_url or (may_hold_password(chosen) and not folder.is_absolute()):
+        raise ModelFileError(
+            f"{CACHE_VARIABLE} reads as a URL or a connection string. Set it to a "
+            "directory that can be written."
+        )
+    return folder
 
 
 def made_folder(folder: Path) -> Path:

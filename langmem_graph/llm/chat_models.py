@@ -10,6 +10,8 @@ from langmem_graph.errors import ChatModelError, explain
 from langmem_graph.llm.answer_schemas import GroundedAnswer
 from langmem_graph.server_urls import (
     NOT_SHOWN,
+    as_shown,
+    check_address,
     login_apart,
     may_hold_password,
     shown_url,
@@ -61,14 +63,22 @@ def load_chat_model(
         from langchain.chat_models import init_chat_model
 
         made: BaseChatModel = init_chat_model(model or DEFAULT_MODEL, **options)
+        if not base_url:
+            check_address(made)
         return made
     except Exception as error:  # every provider raises errors of its own
         named = NOT_SHOWN if model and may_hold_password(model) else model
         shown = shown_url(base_url) if base_url else None
         at = f" at {shown}" if shown else ""
         text = f"No chat model ({named or ('any' if at else DEFAULT_MODEL)}{at})"
+        said: Exception = error
         if isinstance(error, ValidationError):  # which quotes what it was given
-            raise ChatModelError(f"{text}: {explain(error)}") from None
+            said = ValueError(explain(error))
+        why, cause = as_shown(said)
+        if cause is None:
+            raise ChatModelError(f"{text}: {why}.") from None
+        if said is not error:
+            raise ChatModelError(f"{text}: {said}") from None
         if (named, shown) == (model, base_url or None):
             raise ChatModelError(f"{text}: {error}") from error
         # the error may quote what is not shown

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from langmem_graph.errors import IndexUnavailableError, InvalidInputError, NotCopied
 from langmem_graph.ids_and_times import is_unicode
+from langmem_graph.server_urls import as_shown
 from langmem_graph.threads import start_thread
 
 if TYPE_CHECKING:
@@ -122,12 +123,12 @@ def _explained(where: object, remedy: str = REBUILD) -> Iterator[None]:
         yield
     except (IndexUnavailableError, InvalidInputError):
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # of several libraries
+        why, cause = as_shown(error)
         raise IndexUnavailableError(
-            f"Chroma ({where}) failed: {type(error).__name__}: {error}. The ledger is "
-            "untouched. "
+            f"Chroma ({where}) failed: {why}. The ledger is untouched. "
             f"Start the server, or, if the index is damaged, run: {remedy}"
-        ) from error
+        ) from cause
 
 
 class VectorIndex(NotCopied):

@@ -1,0 +1,109 @@
+"""Passwords in the environment's addresses: of proxies, of servers and of folders."""
+
+import logging
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langmem_graph.causal.local_models import LlamaServer
+from langmem_graph.embeddings import hub
+from langmem_graph.embeddings.embedder import embeddings_by_name
+from langmem_graph.errors import (
+    CausalModelError,
+    ChatModelError,
+    IndexUnavailableError,
+    InvalidInputError,
+    LangMemGraphError,
+    ModelFileError,
+)
+from langmem_graph.llm.chat_models import load_chat_model
+from langmem_graph.memory import Memory
+from langmem_graph.storage.chroma_index import connect
+
+PROXIES = [
+    "'http://me:S3CRET@localhost:1'",
+    " http://me:S3CRET@localhost:1",
+    "http://me:S3CRET/x@localhost:1",
+    "http://me:a:S3CRET",
+    "http://me:a/S3CRET@localhost:1",
+    "ftp://me:S3CRET@localhost:1",
+    "socks9://me:S3CRET@localhost:1",
+]
+SERVER = "http://10.0.0.1:1"
+USES: dict[str, tuple[Callable[[], Any], type[LangMemGraphError]]] = {
+    "llama": (lambda: LlamaServer(SERVER), CausalModelError),
+    "first model": (lambda: load_chat_model(None, SERVER), ChatModelError),
+    "model": (lambda: load_chat_model("m", SERVER), ChatModelError),
+    "openai": (lambda: load_chat_model("openai:m"), ChatModelError),
+    "embedder": (lambda: embeddings_by_name("openai:m"), InvalidInputError),
+    "chroma": (lambda: connect(SERVER), IndexUnavailableError),
+}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+
+
+@pytest.mark.parametrize("proxy", PROXIES)
+@pytest.mark.parametrize("use", USES)
+def test_no_error_shows_the_password_of_a_proxy(
+    use: str,
+    proxy: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    work, kind = USES[use]
+    with caplog.at_level(logging.DEBUG), pytest.raises(kind) as refused:
+        work()
+    shown = "".join(traceback.format_exception(refused.value))
+    assert "S3CRET" not in shown + caplog.text
+    assert "HTTPS_PROXY" in str(refused.value)
+
+
+@pytest.mark.parametrize("proxy", ["socks5://me:S3CRET@localhost:1"])
+def test_what_a_proxy_needs_is_said(
+    proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(CausalModelError, match="httpx\\[socks\\]"):
+        LlamaServer(SERVER)
+
+
+@pytest.mark.parametrize("name", ["OPENAI_BASE_URL", "OPENAI_API_BASE"])
+@pytest.mark.parametrize("url", ["http://me:S3CRET@h/v1", "http://h/v1?key=S3CRET"])
+@pytest.mark.parametrize("use", ["openai", "embedder"])
+def test_an_address_with_a_password_is_refused(
+    use: str, url: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, url)
+    work, kind = USES[use]
+    with pytest.raises(kind, match=f"{name} holds a user or a key") as refused:
+        work()
+    assert "S3CRET" not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize(
+    "place", ["postgresql://me:S3CRET@h/db", "host=h password=S3CRET", "'https://h/x'"]
+)
+def test_a_folder_of_models_is_no_url(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(hub.CACHE_VARIABLE, place)
+    with pytest.raises(ModelFileError, match="reads as a URL") as refused:
+        Memory(tmp_path / "m", embeddings="onnx:nobody/nothing")
+    assert "S3CRET" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["/data/user=7", "models"])
+def test_a_folder_is_one(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(hub.CACHE_VARIABLE, place)
+    assert hub.cache_directory() == Path(place)
