@@ -183,8 +183,13 @@ IN_CHROMA = (
     .subquery()
 )
 """The vectors that belong into Chroma: those of all messages and of active records."""
-_is_waiting = sa.tuple_(IN_CHROMA.c.layer, IN_CHROMA.c.item).in_(
-    sa.select(outbox.c.layer, outbox.c.item).where(outbox.c.task == INDEX)
+# for a pair that is NOT IN a query SQLite reads all of the query's rows each time
+_is_waiting = (
+    sa.select(outbox.c.item)
+    .where(outbox.c.layer == IN_CHROMA.c.layer, outbox.c.item == IN_CHROMA.c.item)
+    .where(outbox.c.task == INDEX)
+    .correlate(IN_CHROMA)
+    .exists()
 )
 _NEWEST = sa.select(sa.func.max(vectors.c.n))
 _ANY_INDEXED = sa.select(IN_CHROMA.c.n).where(~_is_waiting).limit(1)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from langmem_graph import Memory
 from langmem_graph.storage.number_lists import one_of
 from langmem_graph.storage.tables import messages
+from tests.conftest import said
 from tests.support import filtered
 
 
@@ -78,3 +79,13 @@ def test_numbers_are_looked_up_in_the_index(tmp_path: Path) -> None:
         )
         == 2
     )
+
+
+def test_what_waits_for_the_index_is_looked_up_by_its_key(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m", embeddings="hash") as memory:
+        user = memory.user("ana")
+        user.add([said(f"text {n}") for n in range(9)], session_id="s")
+        with _plans() as plans:
+            user.doctor()
+    assert any("SEARCH outbox" in plan for plan in plans)
+    assert not any(plan.startswith("SCAN outbox:") for plan in plans)
