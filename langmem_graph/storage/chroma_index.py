@@ -15,7 +15,7 @@ import time
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
+from httpx import TimeoutException
 from numpy.typing import NDArray
 
 from langmem_graph.errors import IndexUnavailableError, InvalidInputError, NotCopied
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
 SERVER_SECONDS = 30.0
+REST_SECONDS = 60.0
+"""So long a server that has not answered is left alone."""
 MAX_BATCH = 5_461  # Chroma's own limit for one write
 _SERVERS = "chroma must be http://HOST:PORT (or https://), or a client"
 REBUILD = "langmem-graph rebuild --user USER"
@@ -131,13 +134,73 @@ def _explained(where: object, remedy: str = REBUILD) -> Iterator[None]:
         ) from cause
 
 
+class ChromaServer:
+    """A Chroma server, given as a URL or a client, which all rooms share.
+
+    One that has not answered in time is left alone for a while: else every call would
+    wait for it anew.
+    """
+
+    def __init__(self, chroma: "str | ClientAPI") -> None:
+        self._chroma = chroma
+        self._client: ClientAPI | None = None
+        self._connecting = threading.Lock()
+        self._rests_until = 0.0
+
+    def client(self) -> "ClientAPI":
+        """The server's client, created at its first use, since a server may start
+        later.
+        """
+        with self._connecting:
+            self._check_rest()
+            if self._client is None:
+                with self._noting_silence():
+                    self._client = connect(self._chroma)
+            return self._client
+
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """Ask the server inside, unless it is left alone.
+
+        Raises:
+            IndexUnavailableError: it has not answered a short while ago.
+        """
+        self._check_rest()
+        with self._noting_silence():
+            yield
+
+    def close(self) -> None:
+        """Close the client, where it is not the application's own."""
+        if self._client is not None and isinstance(self._chroma, str):
+            self._client.close()  # type: ignore[attr-defined]  # on Client, not on ClientAPI
+
+    def _check_rest(self) -> None:
+        left = self._rests_until - time.monotonic()
+        if left > 0:
+            raise IndexUnavailableError(
+                f"Chroma (server) did not answer within {SERVER_SECONDS:.0f} s and is "
+                f"left alone for {left:.0f} s more. The ledger is untouched, and what "
+                "is due is done later. See whether the server still runs."
+            )
+
+    @contextmanager
+    def _noting_silence(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            causes = (error, error.__cause__)
+            if any(isinstance(one, TimeoutError | TimeoutException) for one in causes):
+                self._rests_until = time.monotonic() + REST_SECONDS
+            raise
+
+
 class VectorIndex(NotCopied):
     """The vector index of one ledger; opened at first use, by one thread at a time.
 
     Args:
         name: ends the collections' names, which begin with the layer.
         directory: the directory of an embedded Chroma, or
-        connect: gives the client of a server, which is shared and never closed here.
+        server: a server, which is shared and never closed here.
         remedy: how a user rebuilds a damaged index.
     """
 
@@ -146,13 +209,13 @@ class VectorIndex(NotCopied):
         name: str,
         *,
         directory: Path | None = None,
-        connect: "Callable[[], ClientAPI] | None" = None,
+        server: ChromaServer | None = None,
         remedy: str = REBUILD,
     ) -> None:
         self.name = name
         self._remedy = remedy
         self._directory = directory
-        self._connect = connect or self._start_embedded
+        self._server = server
         self._client: ClientAPI | None = None
         self._collections: dict[str, Any] = {}
         self._opening = threading.RLock()
@@ -213,7 +276,7 @@ class VectorIndex(NotCopied):
 
     def drop(self) -> None:
         """Delete the collections of all layers, where they exist."""
-        with _explained(self._where, self._remedy), self._opening:
+        with _explained(self._where, self._remedy), self._asked(), self._opening:
             self._collections.clear()
             client = self._open_client()
             for collection in client.list_collections():
@@ -246,7 +309,7 @@ class VectorIndex(NotCopied):
         Another process may just have replaced the collection, and a server that writes
         a collection's first file answers reads with an internal error for a moment.
         """
-        with _explained(self._where, self._remedy):
+        with _explained(self._where, self._remedy), self._asked():
             # an import may fail, too
             from chromadb.errors import InternalError, NotFoundError
 
@@ -301,8 +364,12 @@ class VectorIndex(NotCopied):
                 f"The index {self.name} was closed or rebuilt meanwhile."
             )
         if self._client is None:
-            self._client = self._connect()
+            server = self._server
+            self._client = server.client() if server else self._start_embedded()
         return self._client
+
+    def _asked(self) -> AbstractContextManager[None]:
+        return self._server.asked() if self._server else nullcontext()
 
     def _start_embedded(self) -> "ClientAPI":
         import chromadb

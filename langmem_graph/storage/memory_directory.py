@@ -28,7 +28,7 @@ from langmem_graph.reports import EraseReport
 from langmem_graph.rooms import described, shared_key, shared_name
 from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries
-from langmem_graph.storage.chroma_index import check_chroma, connect
+from langmem_graph.storage.chroma_index import ChromaServer, check_chroma
 from langmem_graph.storage.directory_lock import (
     SHARED,
     USERS,
@@ -90,7 +90,8 @@ class MemoryDirectory(NotCopied):
         self.path = path
         self._settings = settings
         self._chroma = None if read_only else chroma
-        self._client: ClientAPI | None = None
+        self.server = None if self._chroma is None else ChromaServer(self._chroma)
+        """The Chroma server; None if Chroma is embedded."""
         self._read_only = read_only
         self._pid = os.getpid()
         self._folders: OrderedDict[str, FolderRoom] = OrderedDict()
@@ -101,7 +102,6 @@ class MemoryDirectory(NotCopied):
         deleted.
         """
         self._changed = threading.Condition(self._guard)
-        self._connecting = threading.Lock()
         self._closed = False
         self._uses = 0
         self.store_calls = 0
@@ -143,13 +143,6 @@ class MemoryDirectory(NotCopied):
                 )
             directory._uses += 1
             return directory
-
-    @property
-    def server(self) -> "Callable[[], ClientAPI] | None":
-        """A function that gives the Chroma server's client; None if Chroma is
-        embedded.
-        """
-        return None if self._chroma is None else self._connect
 
     @property
     def place(self) -> str:
@@ -194,15 +187,6 @@ class MemoryDirectory(NotCopied):
             lock.release()
             return None
         return lock
-
-    def _connect(self) -> "ClientAPI":
-        """The server's client, created at its first use, since a server may start
-        later.
-        """
-        with self._connecting:
-            if self._client is None:
-                self._client = connect(self._chroma)
-            return self._client
 
     def has(self, user_id: str) -> bool:
         """Whether this user has a ledger here, or had one that is lost."""
@@ -357,10 +341,10 @@ class MemoryDirectory(NotCopied):
         if create:
             with explained_files(folder):
                 folder.mkdir(parents=True, exist_ok=True)
-        connect = self.server
+        server = self.server
         read_only = self._read_only
         room = FolderRoom(
-            folder, user_id, self._settings, connect=connect, read_only=read_only
+            folder, user_id, self._settings, server=server, read_only=read_only
         )
         room.database.check_lock = self.check_lock
         return room
@@ -467,5 +451,5 @@ class MemoryDirectory(NotCopied):
             self._folders.clear()
             if self._lock is not None:
                 self._lock.release()
-            if self._client is not None and isinstance(self._chroma, str):
-                self._client.close()  # type: ignore[attr-defined]  # ours; on Client, not ClientAPI
+            if self.server is not None:
+                self.server.close()

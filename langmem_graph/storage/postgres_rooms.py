@@ -29,7 +29,7 @@ from langmem_graph.reports import EraseReport
 from langmem_graph.rooms import described, shared_name
 from langmem_graph.settings import Settings
 from langmem_graph.storage import chroma_index, message_queries, outbox_rows
-from langmem_graph.storage.chroma_index import VectorIndex
+from langmem_graph.storage.chroma_index import ChromaServer, VectorIndex
 from langmem_graph.storage.postgres_database import (
     PostgresDatabase,
     connect,
@@ -142,9 +142,8 @@ class PostgresRooms(NotCopied):
         self.on_due: Callable[[str], None] | None = None
         """Does the due work of a user whose process was killed."""
         self._settings = settings
-        self._chroma = chroma
+        self._server = None if chroma is None else ChromaServer(chroma)
         self._read_only = read_only
-        self._client: ClientAPI | None = None
         self._engine = connect(database, settings.storage)
         self._pid = os.getpid()
         self._rooms: OrderedDict[str, PostgresRoom] = OrderedDict()
@@ -217,7 +216,7 @@ class PostgresRooms(NotCopied):
             is_due = database.opened()
             if not (create or (database.facts or {}).get("ledger_id")):
                 raise NothingStoredError(f"Nothing is stored of {described(user_id)}.")
-            index = self._chroma_of if self._chroma is not None else None
+            index = self._chroma_of if self._server is not None else None
             room = PostgresRoom(database, user_id, index, self._read_only, is_due)
         with self._changed:
             if self._rooms.get(user_id) in (known, None):
@@ -291,19 +290,15 @@ class PostgresRooms(NotCopied):
         for room in rooms:
             room.index.close()
             room.database.close(until)
+        if self._server is not None:
+            self._server.close()
         self._engine.dispose()
 
     def _database(self, user_id: str) -> PostgresDatabase:
         return PostgresDatabase(self._engine, room_of(user_id), self._settings.storage)
 
     def _chroma_of(self, ledger_id: str) -> VectorIndex:
-        return VectorIndex(ledger_id, connect=self._chroma_client)
-
-    def _chroma_client(self) -> "ClientAPI":
-        with self._changed:
-            if self._client is None:
-                self._client = chroma_index.connect(self._chroma)
-            return self._client
+        return VectorIndex(ledger_id, server=self._server)
 
     def _check_open(self) -> None:
         if self.is_foreign():

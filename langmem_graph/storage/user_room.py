@@ -9,7 +9,6 @@ import shutil
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +30,7 @@ from langmem_graph.storage import (
     pending_messages,
     vector_rows,
 )
-from langmem_graph.storage.chroma_index import REBUILD, VectorIndex
+from langmem_graph.storage.chroma_index import REBUILD, ChromaServer, VectorIndex
 from langmem_graph.storage.migrations import Steps
 from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.sqlite_database import Database, explained_files
@@ -46,8 +45,6 @@ from langmem_graph.storage.tables import (
 )
 
 if TYPE_CHECKING:
-    from chromadb.api import ClientAPI
-
     from langmem_graph.storage.postgres_database import PostgresDatabase
     from langmem_graph.storage.postgres_index import PostgresIndex
 
@@ -154,8 +151,7 @@ class LedgerFolder(OpenLedger):
     """A folder, which exists, with a ledger and its vector index.
 
     Args:
-        connect: gives the client of a Chroma server; None means Chroma embedded in the
-            folder.
+        server: a Chroma server; None means Chroma embedded in the folder.
         read_only: read beside a running writer; Chroma is then not opened.
         migrations: steps that create the ledger's tables; None means those of a user's
             ledger.
@@ -169,7 +165,7 @@ class LedgerFolder(OpenLedger):
         folder: Path,
         settings: Settings,
         *,
-        connect: "Callable[[], ClientAPI] | None" = None,
+        server: ChromaServer | None = None,
         read_only: bool = False,
         migrations: Steps | None = None,
     ) -> None:
@@ -184,7 +180,7 @@ class LedgerFolder(OpenLedger):
             read_only=read_only,
             steps=migrations,
         )
-        self._connect = connect
+        self._server = server
         with self.database.read_transaction() as connection:
             name = str(get_meta(connection, "ledger_id"))
             directory = get_meta(connection, "chroma") or _new_directory()
@@ -197,8 +193,8 @@ class LedgerFolder(OpenLedger):
         self.indexing = nullcontext() if self.index.embedded else turn
 
     def _index(self, name: str, directory: str) -> VectorIndex:
-        if self._connect is not None:
-            return VectorIndex(name, connect=self._connect, remedy=self.rebuild)
+        if self._server is not None:
+            return VectorIndex(name, server=self._server, remedy=self.rebuild)
         return VectorIndex(name, directory=self.folder / directory, remedy=self.rebuild)
 
     def renew_index(self) -> None:
@@ -284,10 +280,10 @@ class FolderRoom(LedgerFolder, Room):
         user_id: str,
         settings: Settings,
         *,
-        connect: "Callable[[], ClientAPI] | None" = None,
+        server: ChromaServer | None = None,
         read_only: bool = False,
     ) -> None:
-        super().__init__(folder, settings, connect=connect, read_only=read_only)
+        super().__init__(folder, settings, server=server, read_only=read_only)
         self.user_id = user_id
         self.working = FairLock()
         self.healed = read_only

@@ -34,7 +34,7 @@ class SharedFolder(LedgerFolder):
             folder.mkdir(exist_ok=True)
         migrations = item_tables.MIGRATIONS
         super().__init__(
-            folder, settings, connect=directory.server, migrations=migrations
+            folder, settings, server=directory.server, migrations=migrations
         )
         self.database.check_lock = directory.check_lock
         self._directory = directory

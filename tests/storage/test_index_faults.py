@@ -1,24 +1,29 @@
 """A vector index that is lost, destroyed or filled: the ledger rebuilds it."""
 
 import shutil
+import socket
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import pytest
 from chromadb.errors import InternalError
 
 from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
-from langmem_graph.storage import vector_rows
-from langmem_graph.storage.chroma_index import VectorIndex
+from langmem_graph.storage import chroma_index, vector_rows
+from langmem_graph.storage.chroma_index import ChromaServer, VectorIndex
 from langmem_graph.storage.tables import set_meta
+from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.testing import HashEmbeddings
 from langmem_graph.view import own_view
 from tests.conftest import TroubledEmbeddings, said
 from tests.support.files import folder
+from tests.support.loopback import loopback_alone
 
 Reopen = Callable[..., Memory]
 
@@ -140,16 +145,72 @@ class _Server:
 
 
 def test_a_read_is_repeated_while_a_server_writes_its_first_file() -> None:
-    index = VectorIndex("n", connect=lambda: cast(Any, _Server(failures=2)))
+    index = VectorIndex("n", server=ChromaServer(cast(Any, _Server(failures=2))))
     assert index.count("messages") == 7
 
 
 def test_a_server_that_keeps_failing_and_a_failing_write_are_reported() -> None:
     with pytest.raises(IndexUnavailableError, match="Nothing found on disk"):
-        VectorIndex("n", connect=lambda: cast(Any, _Server(failures=9))).count(
+        VectorIndex("n", server=ChromaServer(cast(Any, _Server(failures=9)))).count(
             "messages"
         )
     with pytest.raises(IndexUnavailableError, match="Nothing found on disk"):
-        VectorIndex("n", connect=lambda: cast(Any, _Server(failures=1))).delete(
+        VectorIndex("n", server=ChromaServer(cast(Any, _Server(failures=1)))).delete(
             "messages", [1]
         )
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a server that accepts and never answers."""
+    monkeypatch.setattr(chroma_index, "SERVER_SECONDS", 0.5)
+    with loopback_alone(), socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.enable_socket  # loopback only
+@pytest.mark.parametrize("open_one", [Memory, ChromaStore])
+def test_a_server_that_does_not_answer_is_left_alone_for_a_while(
+    tmp_path: Path, silent: str, monkeypatch: pytest.MonkeyPatch, open_one: Any
+) -> None:
+    asked, connect = list[str](), chroma_index.connect
+
+    def noting(chroma: str) -> Any:
+        asked.append(chroma)
+        return connect(chroma)
+
+    monkeypatch.setattr(chroma_index, "connect", noting)
+    settings = Settings(storage=StorageSettings(index_batch=1))
+    with open_one(
+        tmp_path / "m", embeddings="hash", chroma=silent, settings=settings
+    ) as opened:
+        for n in range(3):
+            if isinstance(opened, Memory):
+                report = opened.user("u").add(said(f"tea {n}"), session_id="s")
+                assert "Chroma" in report.warnings[0]
+                assert opened.user("u").recall("tea").evidence
+            else:
+                opened.put(("n",), f"{n}", {"text": "tea"})
+                assert opened.search(("n",), query="tea")
+        assert len(asked) == 1
+        is_memory = isinstance(opened, Memory)
+        directory = opened._services.directory if is_memory else opened._directory
+        server = directory.server
+        server._rests_until = time.monotonic()
+        with pytest.raises(IndexUnavailableError):
+            server.client()
+        assert len(asked) == 2
+
+
+def test_a_server_that_falls_silent_is_left_alone() -> None:
+    class Silent(_Server):
+        def count(self) -> int:
+            self.failures += 1
+            raise httpx.ReadTimeout("timed out") from TimeoutError()
+
+    client = Silent(failures=0)
+    server = ChromaServer(cast(Any, client))
+    for text in ("timed out", "left alone for"):
+        with pytest.raises(IndexUnavailableError, match=text):
+            VectorIndex("n", server=server).count("messages")
+    assert client.failures == 1
