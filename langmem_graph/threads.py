@@ -27,6 +27,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 _log = logging.getLogger(__name__)
 WAKE_SECONDS = 0.2  # between two looks of a waiting main thread at signals
+_MOMENT = 0.05  # seconds between two tries at what others keep in use
 AT_ONCE = 16  # calls of one user that an event loop has in threads; the others wait
 CALLERS_LOOP = ContextVar[asyncio.AbstractEventLoop | None](
     "callers_loop", default=None
@@ -164,6 +165,19 @@ def is_interrupted() -> bool:
     stays due.
     """
     return _INTERRUPTED.get().is_set()
+
+
+def waited(until: float, ended: Event) -> bool:
+    """Wait a moment for what others keep in use.
+
+    Returns:
+        False where there is no use in trying again: after this time
+        (`time.monotonic`), where all is being closed, or where nobody waits for this
+        work any more.
+    """
+    if is_interrupted() or monotonic() >= until:
+        return False
+    return not ended.wait(_MOMENT)
 
 
 def uninterrupted(work: Callable[P, T]) -> Callable[P, T]:

@@ -51,9 +51,13 @@ def set_keep_days(services: Services, user_id: str, keep: KeepDays) -> None:
             set_meta(connection, _KEEP_DAYS, keep.model_dump_json())
 
 
-def expire(services: Services, user_id: str) -> ExpiryReport:
+def expire(
+    services: Services, user_id: str, seconds: float | None = None
+) -> ExpiryReport:
     """Delete what of a user is older than the user's limits, or else the memory's,
     allow.
+
+    Whoever still reads it is waited for so long, by default for the busy timeout.
     """
     room_name = shared_name(user_id)
     report = ExpiryReport(user_id=room_name or user_id, is_shared=room_name is not None)
@@ -67,7 +71,7 @@ def expire(services: Services, user_id: str) -> ExpiryReport:
         while (done := _some(services, room, since, kept)) is not None:
             report = _sum(report, done)
         if report.messages or report.records:
-            room.finish_deletion()
+            room.finish_deletion(seconds)
             services.drain(room, at_least=services.settings.storage.index_batch)
             left = room.traces_left is not None
             report = report.model_copy(update={"traces_left": left, "kept": len(kept)})
@@ -81,13 +85,15 @@ def expire_all(services: Services) -> list[ExpiryReport]:
     deleted.
 
     Where it fails for one, it is done for the others, and the first error is raised
-    then.
+    then. A reader that outlasts the wait for one, as a backup of a whole database does,
+    is not waited for again.
     """
     reports = list[ExpiryReport]()
     errors = list[LangMemGraphError]()
     for key in every_room(services):
         try:
-            reports.append(expire(services, key))
+            is_read = any(report.traces_left for report in reports)
+            reports.append(expire(services, key, 0.0 if is_read else None))
         except LangMemGraphError as error:
             _log.warning("what is too old could not be deleted: %s", for_log(error))
             errors.append(error)

@@ -102,7 +102,7 @@ class MemoryDirectory(NotCopied):
         deleted.
         """
         self._changed = threading.Condition(self._guard)
-        self._closed = False
+        self._ended = threading.Event()
         self._uses = 0
         self.store_calls = 0
         # for a database; never called here
@@ -294,7 +294,7 @@ class MemoryDirectory(NotCopied):
             self._lock.check()
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._ended.is_set():
             raise ClosedMemoryError(
                 "This Memory is closed. Open it again: Memory(path)."
             )
@@ -347,6 +347,7 @@ class MemoryDirectory(NotCopied):
             folder, user_id, self._settings, server=server, read_only=read_only
         )
         room.database.check_lock = self.check_lock
+        room.database.ended = self._ended
         return room
 
     def _close_idle_folders(self) -> None:
@@ -436,7 +437,7 @@ class MemoryDirectory(NotCopied):
         lock.
         """
         with self._changed:
-            self._closed = True
+            self._ended.set()
             rooms = self._folders.values()
             own = {threading.get_ident()}
             if not self._changed.wait_for(

@@ -113,8 +113,8 @@ class Services:
             if not room.healed:
                 room.healed = True
                 if room.is_due:
-                    room.finish_deletion()
-                    self.drain(room).log(_log)
+                    room.finish_deletion(seconds=0.0)
+                    self.drain(room, at_least=1).log(_log)
                 if self.on_opened and room.database.read(pending_messages.count_unread):
                     self.on_opened(user_id)
             if room.traces_left:

@@ -54,7 +54,7 @@ from langmem_graph.storage.postgres_connection import Connection as PlainConnect
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA
 from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.tables import NEVER_REUSED, TRACES_LEFT, get_all_meta, outbox
-from langmem_graph.threads import start_thread
+from langmem_graph.threads import start_thread, waited
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -369,6 +369,8 @@ class PostgresDatabase:
         self.engine = engine
         self.room = room
         self.closed = False
+        self.ended = threading.Event()
+        """Set where all is being closed: then nobody else is waited for."""
         self.ledger_id: str | None = None
         """The room's own id, once it was opened; another one means that it was erased
         meanwhile.
@@ -532,8 +534,10 @@ class PostgresDatabase:
         be left.
         """
         wait = self._settings.busy_timeout_seconds if seconds is None else seconds
+        until = time.monotonic() + wait
+        again = partial(waited, until, self.ended)
         try:
-            return postgres_vacuum.remove_deleted(self.engine, deleted, wait)
+            return postgres_vacuum.remove_deleted(self.engine, deleted, again)
         except SQLAlchemyError as error:
             _log.warning("%s", _explanation(self.engine, error))
             return False

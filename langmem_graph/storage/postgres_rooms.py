@@ -295,7 +295,11 @@ class PostgresRooms(NotCopied):
         self._engine.dispose()
 
     def _database(self, user_id: str) -> PostgresDatabase:
-        return PostgresDatabase(self._engine, room_of(user_id), self._settings.storage)
+        database = PostgresDatabase(
+            self._engine, room_of(user_id), self._settings.storage
+        )
+        database.ended = self._ended
+        return database
 
     def _chroma_of(self, ledger_id: str) -> VectorIndex:
         return VectorIndex(ledger_id, server=self._server)

@@ -6,6 +6,9 @@ in each room, by triggers, as SQLite counts them in each file.
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import partial
+from threading import Event
+from time import monotonic
 from typing import Any
 
 import sqlalchemy as sa
@@ -35,6 +38,7 @@ from langmem_graph.storage.postgres_words import (
 )
 from langmem_graph.storage.rehearsal import Rehearsal
 from langmem_graph.storage.tables import TRACES_LEFT, get_meta
+from langmem_graph.threads import waited
 
 VERSION = 6
 # the advisory lock under which one process at a time migrates
@@ -204,7 +208,8 @@ def _rewrite(engine: Engine, seconds: float) -> None:
                 sa.select(rooms.c.value).where(rooms.c.key == TRACES_LEFT)
             )
             known = notes.all()
-        if not postgres_vacuum.remove_deleted(engine, str(now), seconds, math.inf):
+        again = partial(waited, monotonic() + seconds, Event())
+        if not postgres_vacuum.remove_deleted(engine, str(now), again, math.inf):
             raise StorageError(
                 "What was deleted could not be removed from every page: a table, or a "
                 "snapshot of "

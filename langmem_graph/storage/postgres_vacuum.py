@@ -7,7 +7,7 @@ long: these are vacuumed plainly, and `langmem-graph migrate URL --rewrite` does
 rest.
 """
 
-from time import monotonic, sleep
+from collections.abc import Callable
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -57,31 +57,35 @@ class _Table(NamedTuple):
 
 
 def remove_deleted(
-    engine: Engine, deleted: str, seconds: float, largest: float = REWRITTEN_BYTES
+    engine: Engine,
+    deleted: str,
+    waited: Callable[[], bool],
+    largest: float = REWRITTEN_BYTES,
 ) -> bool:
     """Remove what was deleted up to a transaction from all pages.
 
     Args:
         engine: connects to the database.
         deleted: the id of the transaction that deleted.
-        seconds: how long to try while tables are in use.
+        waited: waits a moment while tables are in use; False where there is no use in
+            trying again.
         largest: bytes of the largest table that is rewritten.
 
     Returns:
         False where bytes of deleted rows may still be in a page.
     """
-    until = monotonic() + seconds
     with engine.connect() as bare:
         connection = bare.execution_options(isolation_level="AUTOCOMMIT")
         while connection.scalar(_KEPT, {"deleted": deleted}):
-            if monotonic() > until:
+            if not waited():
                 return False
-            sleep(0.05)
         hidden = connection.scalar(_HIDDEN)
-        return _rewritten(connection, until, largest) and not hidden
+        return _rewritten(connection, waited, largest) and not hidden
 
 
-def _rewritten(connection: Connection, until: float, largest: float) -> bool:
+def _rewritten(
+    connection: Connection, waited: Callable[[], bool], largest: float
+) -> bool:
     """Rewrite each table as soon as nobody uses it; False where one was not."""
     left = _tables(connection)
     while True:
@@ -91,9 +95,8 @@ def _rewritten(connection: Connection, until: float, largest: float) -> bool:
         files = {table.name: table.file for table in _tables(connection)}
         left = [table for table in left if files.get(table.name) == table.file]
         in_use = left and all(table.ours and table.size <= largest for table in left)
-        if not in_use or monotonic() > until:
+        if not in_use or not waited():
             return not left
-        sleep(0.05)
 
 
 def _tables(connection: Connection) -> list[_Table]:

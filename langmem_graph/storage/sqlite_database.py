@@ -14,7 +14,8 @@ from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from time import monotonic, sleep
+from threading import Event
+from time import monotonic
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -26,6 +27,7 @@ from langmem_graph.errors import ClosedMemoryError, StorageError
 from langmem_graph.filters import Filter
 from langmem_graph.storage import migrations, tables
 from langmem_graph.storage.reading import Reading
+from langmem_graph.threads import waited
 
 T = TypeVar("T")
 _HEADER_BYTES = 100
@@ -61,6 +63,8 @@ class Database:
         self._busy_timeout = busy_timeout
         self._read_only = read_only
         self._closed = False
+        self.ended = Event()
+        """Set where all is being closed: then nobody else is waited for."""
         self._identity: tuple[int, int] | None = None
         self.check_lock: Callable[[], None] = lambda: None
         """Raises before a commit where another process may write as well."""
@@ -284,16 +288,15 @@ class Database:
         the disk.
 
         Returns:
-            False when a reader kept the log in use for longer; default is the busy
-            timeout.
+            False when a reader kept the log in use for longer (default is the busy
+            timeout), or until nobody waited for this any more.
         """
         until = monotonic() + (self._busy_timeout if seconds is None else seconds)
         with self._explained(), closing(self._connect()) as connection:
             connection.execute("PRAGMA busy_timeout = 0")
             while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                if monotonic() > until:
+                if not waited(until, self.ended):  # a reader still needs the log
                     return False
-                sleep(0.05)  # a reader still needs the log
         return True
 
     def close(self) -> None:

@@ -244,9 +244,9 @@ class Room(OpenLedger, ABC):
     def clean_after_deletion(self) -> None:
         """Remove deleted words from full-text tables and from the index."""
 
-    def finish_deletion(self) -> None:
+    def finish_deletion(self, seconds: float | None = None) -> None:
         """Remove deleted words if a deletion was noted, by this call or an
-        earlier one.
+        earlier one; see `empty_log`.
         """
         with self.working:
             left = self._fact(TRACES_LEFT)
@@ -254,19 +254,21 @@ class Room(OpenLedger, ABC):
                 return
             self.clean_after_deletion()
             self.traces_left = left
-        self.empty_log()
+        self.empty_log(seconds)
 
     def empty_log(self, seconds: float | None = None) -> None:
         """Remove deleted words from pages and log, unless somebody keeps them
-        in use.
+        in use for so long; other work goes on meanwhile.
         """
+        left = self.traces_left
+        if left is None or not self.database.checkpoint(seconds):
+            return
         with self.working:
-            if self.traces_left is None or not self.database.checkpoint(seconds):
-                return
             with self.database.write_transaction() as connection:
-                noted = (meta.c.key == TRACES_LEFT) & (meta.c.value == self.traces_left)
+                noted = (meta.c.key == TRACES_LEFT) & (meta.c.value == left)
                 connection.execute(delete(meta).where(noted))
-            self.traces_left = None
+            if self.traces_left == left:  # no other deletion came meanwhile
+                self.traces_left = None
 
 
 class FolderRoom(LedgerFolder, Room):

@@ -62,6 +62,7 @@ class SharedFolder(LedgerFolder):
             if self._stores:
                 return
             _OPEN.pop(self._directory, None)
+            self.database.ended.set()
             with self._call_ended:
                 if not self._call_ended.wait_for(
                     lambda: not self._directory.store_calls, until - monotonic()

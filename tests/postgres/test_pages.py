@@ -1,5 +1,7 @@
 """After `forget` and `erase` no word is left in any page, or the report says that one may be."""
 
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -164,3 +166,25 @@ def test_large_tables_are_rewritten_by_a_command(
             "SELECT count(*) FROM langmem_graph.meta WHERE key = 'traces_left'"
         )
         assert noted.fetchone() == (0,)
+
+
+def test_nobody_else_waits_for_an_old_snapshot(memory: Memory, database: str) -> None:
+    with (
+        psycopg.connect(database) as reader,
+        Memory(database, embeddings="hash") as patient,
+    ):
+        reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        reader.execute("SELECT 1 FROM langmem_graph.version")
+        began = time.monotonic()
+        own = patient.user("ana")
+        forgetting = threading.Thread(target=own.forget, kwargs={"message": "x"})
+        forgetting.start()
+        time.sleep(0.5)
+        own.add(said("more bees", id="more"), session_id="s")
+        patient.close()
+        forgetting.join(30)
+        with Memory(database, embeddings="hash") as again:
+            assert again.user("ana").recall("more bees").evidence
+        assert time.monotonic() - began < 10
+    memory.user("ana").forget(message="y")
+    assert holding(database, "kumquat") == set()

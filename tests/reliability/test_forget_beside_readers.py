@@ -1,10 +1,12 @@
 """Forgetting while another connection reads: it is said, and finished as soon as that ends."""
 
+import os
+import signal
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -205,3 +207,59 @@ def test_tools_and_command_line_say_it(
     with reading(memory):
         done = CliRunner().invoke(commands.app, ["forget", "--user=u", "--message=m2"])
     assert "until another program stops reading" in done.output, done.output
+
+
+PATIENT = nested(storage__busy_timeout_seconds=30.0)
+SOON = 10.0  # seconds: far less than a reader is waited for
+
+
+def interrupt_forget(user: Any) -> None:
+    """An interrupt from the keyboard, while it waits for a reader."""
+    other = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        user.forget(message="m1")
+    other.join()
+
+
+def forget_beside(user: Any) -> None:
+    """It waits for a reader in another thread."""
+    threading.Thread(target=user.forget, kwargs={"message": "m1"}).start()
+    time.sleep(0.5)
+
+
+@pytest.mark.parametrize("begin", [interrupt_forget, forget_beside])
+def test_nobody_else_waits_for_the_reader(
+    reopen: Reopen, begin: Callable[[Any], None]
+) -> None:
+    memory = reopen(settings=PATIENT)
+    user = told(memory)
+    with reading(memory):
+        began = time.monotonic()
+        begin(user)
+        user.add(said("a third", id="m3"), session_id="s")
+        memory.close()
+        ours = [one for one in threading.enumerate() if "(run)" in one.name]
+        for thread in ours:
+            thread.join(SOON)
+        user = reopen(settings=PATIENT).user("u")
+        assert user.recall("third").evidence
+        assert user.doctor(sample=0).problems == []
+        assert time.monotonic() - began < SOON
+    user.sessions()
+    assert hits(memory.path, [WORD]) == []
+
+
+def test_a_reader_of_everything_is_waited_for_once(reopen: Reopen) -> None:
+    memory = reopen(settings=nested(storage__busy_timeout_seconds=3.0))
+    names = [f"u{n}" for n in range(4)]
+    for name in names:
+        old = said("old", id=f"old {name}", at="2020-01-01")
+        memory.user(name).add([old], session_id="s")
+    memory.keep_days(messages=30)
+    with ExitStack() as stack:
+        for name in names:
+            stack.enter_context(reading(memory, name))
+        began = time.monotonic()
+        assert [one.traces_left for one in memory.expire()] == [True] * 4
+        assert 3 <= time.monotonic() - began < 6
