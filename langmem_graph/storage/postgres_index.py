@@ -89,14 +89,14 @@ class PostgresIndex:
         connection: Connection,
     ) -> list[int]:
         """The ids of the nearest vectors by cosine, nearest first."""
-        size = sa.cast(
-            neighbours.c.embedding, HALFVEC(vector.size)
-        )  # as an index of its own has it
+        # as an index of its own has it
+        size = sa.cast(neighbours.c.embedding, HALFVEC(vector.size))
         # Parts of the statement, as its index needs them; else a kept plan may read all
         # vectors.
         room: Any = sa.bindparam("room", self._database.room, literal_execute=True)
         own = neighbours.c.room == room
         own &= neighbours.c.layer == sa.bindparam("layer", layer, literal_execute=True)
+        own &= having_size(vector.size)
         distance: Any = size.cosine_distance(vector)
         nearest = sa.select(neighbours.c.n).where(own).order_by(distance).limit(limit)
         connection.execute(_DEPTH, {"depth": str(min(1_000, max(40, 2 * limit)))})
@@ -109,6 +109,13 @@ class PostgresIndex:
 
     def close(self) -> None:
         """Nothing is open: its tables belong to the database."""
+
+
+def having_size(size: int) -> sa.ColumnElement[bool]:
+    """Those of so many numbers, which alone an index of a room's own has: vectors of
+    another embedder do not fit into it.
+    """
+    return sa.literal_column(f"vector_dims(embedding) = {size}", sa.Boolean)
 
 
 _own = neighbours.c.room == sa.literal_column(OWN_ROOM)

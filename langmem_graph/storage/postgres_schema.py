@@ -28,7 +28,7 @@ from langmem_graph.storage.postgres_database import (
     place_of,
     room_of,
 )
-from langmem_graph.storage.postgres_index import neighbours
+from langmem_graph.storage.postgres_index import having_size, neighbours
 from langmem_graph.storage.postgres_words import (
     COVERED,
     OWN_ROOM,
@@ -165,9 +165,14 @@ _DROP_FORMER_HISTORY = (
     ),
     f"DELETE FROM {SCHEMA}.numbers WHERE name IN ('history', 'record_changes')",
 )
-_IS_VALID = sa.text(
-    "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(:name)"
+_USELESS = sa.text(
+    "SELECT relname FROM pg_index JOIN pg_class ON oid = indexrelid"
+    f" WHERE relnamespace = '{SCHEMA}'::regnamespace AND starts_with(relname, :start)"
+    " AND (relname <> :name OR NOT indisvalid)"
 )
+"""Indexes of a room's own for vectors of another size, or that an interrupted run has
+left.
+"""
 _SAMPLED = sa.text(
     "SELECT count(*) FROM pg_stats WHERE (schemaname, tablename, attname)"
     f" = ('{SCHEMA}', :table, :column)"
@@ -231,17 +236,19 @@ def _make_index(database: PostgresDatabase) -> None:
             "Nothing is embedded of this user; there is nothing to index."
         )
     for layer in ledger.LAYERS:
-        name = f"hnsw_{database.room.hex}_{layer}"
+        start = f"hnsw_{database.room.hex}_{layer}"
+        name = f"{start}_{size}"
         command = (
             f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON {neighbours} USING hnsw"
             f" ((embedding::halfvec({int(size)})) halfvec_cosine_ops)"
             f" WHERE room = '{database.room}' AND layer = '{layer}'"
+            f" AND {having_size(int(size))}"
         )
         with explained(database.engine), database.engine.connect() as connection:
             bare = connection.execution_options(isolation_level="AUTOCOMMIT")
-            if bare.scalar(_IS_VALID, {"name": f"{SCHEMA}.{name}"}) is False:
-                # what an interrupted run has left
-                bare.exec_driver_sql(f"DROP INDEX CONCURRENTLY {SCHEMA}.{name}")
+            useless = bare.scalars(_USELESS, {"start": start, "name": name})
+            for other in useless.all():
+                bare.exec_driver_sql(f"DROP INDEX CONCURRENTLY {SCHEMA}.{other}")
             bare.exec_driver_sql(command)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
@@ -17,7 +18,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.storage import postgres_connection, postgres_schema
 from langmem_graph.storage.postgres_index import PostgresIndex
-from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.testing import HashEmbeddings, ScriptedChatModel
 from tests.conftest import said
 from tests.support.models import ANSWERS
 
@@ -133,3 +134,54 @@ def test_rooms_are_closed_together(database: str) -> None:
     begun = time.monotonic()
     memory.close()
     assert time.monotonic() - begun < 8
+
+
+@pytest.mark.parametrize("change", ["rebuild", "erase"])
+def test_an_index_of_its_own_does_not_stand_in_the_way_of_another_embedder(
+    database: str, change: str
+) -> None:
+    talk = [said(f"tea number {n}", id=f"{n}") for n in range(5)]
+    with Memory(database, embeddings=HashEmbeddings(64)) as memory:
+        memory.user("ana").add(talk, session_id="s")
+    postgres_schema.prepare(database, ["ana"])
+    with Memory(database, embeddings=HashEmbeddings(32)) as memory:
+        ana = memory.user("ana")
+        if change == "rebuild":
+            ana.rebuild(reembed=True)
+        else:
+            ana.erase()
+            ana.add(talk, session_id="s")
+    with Memory(database, embeddings=HashEmbeddings(32)) as memory:
+        health = memory.user("ana").doctor()
+        assert (health.indexed, health.problems) == (5, [])
+    postgres_schema.prepare(database, ["ana"])
+    with psycopg.connect(database) as admin:
+        named = "SELECT indexname FROM pg_indexes WHERE indexname LIKE 'hnsw%'"
+        names = [row[0] for row in admin.execute(named)]
+        assert {name.rpartition("_")[2] for name in names} == {"32"}
+        assert len(names) == 2
+
+
+def test_a_search_uses_the_index_of_its_own(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = list[str]()
+
+    def explain(_: Any, cursor: Any, statement: str, values: Any, *__: Any) -> None:
+        if "<=>" in statement:
+            asked = cursor.connection.cursor()
+            asked.execute("SET LOCAL enable_sort = off")
+            rows = asked.execute(f"EXPLAIN {statement}", values).fetchall()
+            plans.append(" ".join(row[0] for row in rows))
+
+    with Memory(database, embeddings="hash") as memory:
+        memory.user("ana").add([said(f"tea {n}") for n in range(20)], session_id="s")
+    postgres_schema.prepare(database, ["ana"])
+    with Memory(database, embeddings="hash") as memory:
+        sa.event.listen(sa.Engine, "before_cursor_execute", explain)
+        try:
+            assert memory.user("ana").doctor().reachable == 20
+        finally:
+            sa.event.remove(sa.Engine, "before_cursor_execute", explain)
+    assert plans
+    assert all("using hnsw_" in plan for plan in plans), plans[0]
