@@ -7,8 +7,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from threading import main_thread
 from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,7 +28,7 @@ from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import call_log, pending_messages
 from langmem_graph.storage.location import is_database
 from langmem_graph.storage.memory_directory import MemoryDirectory
-from langmem_graph.storage.outbox_worker import Drained, DueWork
+from langmem_graph.storage.outbox_worker import PORTION, Drained, DueWork
 from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import finish, in_thread_of, uninterrupted
@@ -73,6 +74,7 @@ class Services:
     nothing.
     """
     _with_traces: set[str] = field(default_factory=set)
+    _indexed_later: set[str] = field(default_factory=set)
     _refused_before: deque[Any] = field(default_factory=lambda: deque(maxlen=1_000))
     _known_empty: deque[str] = field(default_factory=lambda: deque(maxlen=1_000))
     _closed: threading.Event = field(default_factory=threading.Event)
@@ -262,18 +264,52 @@ class Services:
         stored = list(numbers)
         rows = range(min(stored, default=0), max(stored, default=-1) + 1)
         batch = self.settings.storage.index_batch
-        return self._due_work(room, batch).drain(layer, rows)
+        done = self._portion(room, batch).drain(layer, rows)
+        return self._continued(room, done)
 
-    def drain(self, room: Room, *, at_least: int = 1) -> Drained:
-        """Do all due work of a room; index a layer if `at_least` of its vectors are
-        waiting.
+    def drain(self, room: Room, *, at_least: int | None = None) -> Drained:
+        """Do all due work of a room.
+
+        With `at_least`, only a layer of which so many vectors wait is indexed, and only
+        a portion of them now, the rest in the background.
         """
-        return self._due_work(room, at_least).drain_all()
+        if at_least is None:
+            return self._due_work(room).drain_all()
+        return self._continued(room, self._portion(room, at_least).drain_all())
 
-    def _due_work(self, room: Room, at_least: int) -> DueWork:
-        return DueWork(
-            room, self.embedder, self.settings, at_least, on_embedded=self.on_embedded
-        )
+    def _portion(self, room: Room, at_least: int) -> DueWork:
+        return replace(self._due_work(room), at_least=at_least, at_most=PORTION)
+
+    def _due_work(self, room: Room) -> DueWork:
+        return DueWork(room, self.embedder, self.settings, on_embedded=self.on_embedded)
+
+    def _continued(self, room: Room, done: Drained) -> Drained:
+        """What was done; what is left to index is done by a thread of its own."""
+        user_id = room.user_id
+        if done.is_more_due and user_id not in self._indexed_later:
+            self._indexed_later.add(user_id)
+            later = threading.Thread(target=self._index_rest, args=[user_id])
+            try:
+                later.start()
+            except RuntimeError:  # the program ends
+                self._indexed_later.discard(user_id)
+        return done
+
+    def _index_rest(self, user_id: str) -> None:
+        """Index what waits, until the memory is closed or the program ends."""
+        left = True
+        try:
+            while left and not self._closed.is_set() and main_thread().is_alive():
+                left = self._in_known_room(user_id, self._index_more, False)
+        except LangMemGraphError as error:
+            _log.warning("due work is left for the next call: %s", for_log(error))
+        finally:
+            self._indexed_later.discard(user_id)
+
+    def _index_more(self, room: Room) -> bool:
+        """Index a batch of each layer; whether there may be more."""
+        batch = self.settings.storage.index_batch
+        return replace(self._due_work(room), at_most=batch).index_all().is_more_due
 
     @uninterrupted
     def close(self, until: float = 0.0) -> None:

@@ -41,6 +41,10 @@ _log = logging.getLogger(__name__)
 _PROCESS = uuid.uuid4().hex
 """Names this process in the claims of due work."""
 _TEXTS = {MESSAGES: message_queries.texts_of, RECORDS: record_queries.texts_of}
+PORTION = 2_048
+"""Vectors of a layer that a call writes to the index at most; the rest is written in
+the background, as each vector takes longer the more there are.
+"""
 MAX_FAILURES = 3  # single texts in a row; then the embedder itself is taken to be down
 
 
@@ -51,6 +55,8 @@ class Drained:
     warnings: list[str] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)
     """The warnings in the form that a log may contain: without anybody's words."""
+    is_more_due: bool = False
+    """Whether more vectors wait than were to be written."""
 
     def warn(self, error: Exception) -> None:
         """Note an error."""
@@ -70,6 +76,7 @@ class DueWork:
     Args:
         at_least: how many vectors of a layer must wait before they are written to
             Chroma.
+        at_most: how many vectors of a layer are then written.
         on_embedded: called with the number of items after each batch that was embedded.
     """
 
@@ -77,6 +84,7 @@ class DueWork:
     embedder: Embedder
     settings: Settings
     at_least: int = 1
+    at_most: int = sys.maxsize
     on_embedded: Callable[[int], None] | None = None
     done: Drained = field(default_factory=Drained)
 
@@ -190,16 +198,27 @@ class DueWork:
     def _index_due(self, layer: str, waiting: Waiting) -> None:
         if waiting[layer, INDEX, False] + waiting[layer, INDEX, True] < self.at_least:
             return
+        limit = self.settings.storage.index_batch
         try:
-            with self.room.working, self.room.indexing:
-                limit = self.settings.storage.index_batch
-                while items := self._claim(Due(layer, INDEX), limit):
-                    _index_batch(self.room, layer, items)
-                    if len(items) < limit:
-                        break  # there are no more
+            for _ in range(0, self.at_most, limit):
+                items = self._index_some(layer, limit)
+                if len(items) < limit or is_interrupted():  # the rest stays due
+                    return
         except (IndexUnavailableError, Timeout) as error:
             _log.warning("%s", error)
             self.done.warn(error)
+        else:
+            self.done.is_more_due = True
+
+    def _index_some(self, layer: str, limit: int) -> list[int]:
+        """The items of a batch that was written; other threads' work comes in
+        between.
+        """
+        with self.room.working, self.room.indexing:
+            items = self._claim(Due(layer, INDEX), limit)
+            if items:
+                _index_batch(self.room, layer, items)
+            return items
 
 
 def _index_batch(room: Room, layer: str, items: Sequence[int]) -> None:

@@ -293,12 +293,13 @@ class ChromaStore(Closing, BaseStore):
         Args:
             reembed: embed everything anew, after a change of the embedder.
         """
-        with self._inside(), self._folder.working:
-            with self._folder.database.write_transaction() as connection:
-                if reembed:
-                    item_tables.forget_vectors(connection)
-                TEXT_WORDS.optimize(connection)
-            self._folder.renew_index()
+        with self._inside():
+            with self._folder.working:
+                with self._folder.database.write_transaction() as connection:
+                    if reembed:
+                        item_tables.forget_vectors(connection)
+                    TEXT_WORDS.optimize(connection)
+                self._folder.renew_index()
             self._writer.do_all()
             self._folder.database.checkpoint()
 
@@ -311,8 +312,11 @@ class ChromaStore(Closing, BaseStore):
         """Delete the items whose time to live has passed, and return how many there
         were.
         """
-        with self._inside(), self._folder.working:
-            with self._folder.database.write_transaction() as connection:
+        with self._inside():
+            with (
+                self._folder.working,
+                self._folder.database.write_transaction() as connection,
+            ):
                 swept = items.sweep(connection)
             if swept:
                 self._writer.index()

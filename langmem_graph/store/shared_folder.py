@@ -13,7 +13,7 @@ from langmem_graph.settings import Settings
 from langmem_graph.storage import memory_directory, tables
 from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.sqlite_database import explained_files
-from langmem_graph.storage.user_room import LedgerFolder
+from langmem_graph.storage.user_room import FairLock, LedgerFolder
 from langmem_graph.store import item_tables
 
 _log = logging.getLogger(__name__)
@@ -38,8 +38,8 @@ class SharedFolder(LedgerFolder):
         )
         self.database.check_lock = directory.check_lock
         self._directory = directory
-        self.working = threading.RLock()
-        """Held by the one thread that writes or does due work."""
+        self.working = FairLock()
+        """Held by the one thread that writes, or does a batch of due work."""
         self._stores = 0
         self._call_ended = threading.Condition()
         self._check_index()

@@ -1,10 +1,12 @@
 """Writing in a store: group commits, embedding, and the vectors' way to Chroma."""
 
 import logging
+import sys
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from filelock import Timeout
@@ -12,17 +14,24 @@ from filelock import Timeout
 from langmem_graph.embeddings.embedder import Embedder, Vectors
 from langmem_graph.errors import IndexUnavailableError, StorageError
 from langmem_graph.settings import Settings
-from langmem_graph.storage.outbox_worker import Drained, embed_pieces
+from langmem_graph.storage.outbox_worker import PORTION, Drained, embed_pieces
 from langmem_graph.storage.tables import get_meta
-from langmem_graph.storage.user_room import FairLock
 from langmem_graph.store import item_tables, items
 from langmem_graph.store.item_tables import Made
 from langmem_graph.store.operations import Call, Put
 from langmem_graph.store.shared_folder import LAYER, SharedFolder
+from langmem_graph.threads import is_interrupted
 
 _log = logging.getLogger(__name__)
 # of one text while others succeed; it is then tried again at the next opening
 _MAX_FAILURES = 3
+
+
+class _Due(NamedTuple):
+    """What is due after a commit: texts that failed before, and how many vectors."""
+
+    texts: Sequence[int] = ()
+    vectors: int = 0
 
 
 def take(waiting: deque[Call]) -> list[Call]:
@@ -40,12 +49,12 @@ class Writer:
     wait.
 
     A commit waits for the disk, so that many small ones cost far more than a large one.
+    What is due is done batch by batch; who writes comes in between.
     """
 
     folder: SharedFolder
     embedder: Embedder
     settings: Settings
-    _turns: FairLock = field(default_factory=FairLock)
     _waiting: deque[Call] = field(default_factory=deque)
 
     def write(self, calls: Sequence[Call]) -> None:
@@ -53,7 +62,8 @@ class Writer:
         known.
         """
         self._waiting.extend(calls)
-        with self._turns, self.folder.working:
+        due = _Due()
+        with self.folder.working:
             taken = take(self._waiting)
             # A thread that was interrupted may have taken some of these calls and not
             # done them.
@@ -66,12 +76,14 @@ class Writer:
                 with self.folder.database.read_transaction() as connection:
                     new = items.new_texts(connection, _merged(group))
                     made_by = get_meta(connection, "embedder")
-                self._commit(group, self._vectors_of(new, made_by))
+                due = self._commit(group, self._vectors_of(new, made_by))
+        self._do_some(due)
 
-    def _commit(self, group: Sequence[Call], made: Made) -> None:
+    def _commit(self, group: Sequence[Call], made: Made) -> _Due:
         """One transaction for all; if it fails, one for each, so that each has its own
         error.
         """
+        due = _Due()
         try:
             with self.folder.database.write_transaction() as connection:
                 failed_before = (
@@ -84,24 +96,29 @@ class Writer:
                 group[0].done.set_exception(error)
             else:
                 for call in group:
-                    self._commit([call], made)
-            return
+                    due = self._commit([call], made)
+            return due
         for call in group:
             call.done.set_result(call.results)
-        try:  # the puts are stored; what fails from here on stays due
-            self._embed(failed_before)
-            if waiting >= self.settings.storage.index_batch:
-                self.index()
+        return _Due(failed_before, waiting)
+
+    def _do_some(self, due: _Due) -> None:
+        """Do a portion of what is due; what fails stays due, and the puts are
+        stored.
+        """
+        try:
+            self._embed(due.texts[: self.settings.storage.embed_batch])
+            if due.vectors >= self.settings.storage.index_batch:
+                self.index(PORTION)
         except StorageError as error:
             _log.warning("%s", error)
 
     def do_all(self) -> None:
         """Do all due work: on opening, rebuilding and closing."""
-        with self.folder.working:
-            with self.folder.database.read_transaction() as connection:
-                due = item_tables.due_texts(connection)
-            self._embed(due)
-            self.index()
+        with self.folder.database.read_transaction() as connection:
+            due = item_tables.due_texts(connection)
+        self._embed(due)
+        self.index()
 
     def _vectors_of(self, words: Sequence[str], made_by: str | None) -> Made:
         """The vectors of those texts that could be embedded; why others could not is
@@ -132,11 +149,18 @@ class Writer:
         """Embed texts that are due; if none of a batch can be embedded, the rest stays
         due.
         """
-        database = self.folder.database
         batch = self.settings.storage.embed_batch
         for start in range(0, len(numbers), batch):
+            is_done = self._embed_batch(numbers[start : start + batch])
+            if not is_done or is_interrupted():  # the rest stays due
+                return
+
+    def _embed_batch(self, numbers: Sequence[int]) -> bool:
+        """Embed those of these texts that are still due; False where none could be."""
+        database = self.folder.database
+        with self.folder.working:
             with database.read_transaction() as connection:
-                due = item_tables.read_texts(connection, numbers[start : start + batch])
+                due = item_tables.read_texts(connection, numbers)
                 made_by = get_meta(connection, "embedder")
             made = self._vectors_of(list(dict.fromkeys(due.values())), made_by)
             with database.write_transaction() as connection:
@@ -144,24 +168,24 @@ class Writer:
                 item_tables.store_vectors(
                     connection, still_due, made, by=self.embedder.name
                 )
-            if due and not made:
-                return
+        return bool(made or not due)
 
-    def index(self) -> None:
+    def index(self, at_most: int = sys.maxsize) -> None:
         """Write new vectors to Chroma and delete those that are gone."""
+        batch = self.settings.storage.index_batch
         try:
-            with self.folder.indexing:
-                while self._index_batch():
-                    pass
+            for _ in range(0, at_most, batch):
+                with self.folder.working, self.folder.indexing:
+                    done = self._index_batch(batch)
+                if done < batch or is_interrupted():  # the rest stays due
+                    return
         # waiting vectors are compared one by one
         except (IndexUnavailableError, Timeout) as error:
             _log.warning("%s", error)
 
-    def _index_batch(self) -> int:
+    def _index_batch(self, limit: int) -> int:
         with self.folder.database.read_transaction() as connection:
-            due = item_tables.some_unindexed(
-                connection, self.settings.storage.index_batch
-            )
+            due = item_tables.some_unindexed(connection, limit)
             rows = item_tables.by_number(connection, due)
         if due:
             stored = rows.ids.tolist()

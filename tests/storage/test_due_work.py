@@ -1,17 +1,31 @@
 """Due work is looked for without locking the ledger for writing, and done where there is any."""
 
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from langgraph.store.base import PutOp
 
+from langmem_graph import threads
 from langmem_graph.errors import EmbedderMismatchError
 from langmem_graph.memory import Memory
+from langmem_graph.storage import memory_services, outbox_worker
+from langmem_graph.storage.chroma_index import VectorIndex
+from langmem_graph.store import writer
+from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.testing import HashEmbeddings
 from tests.conftest import TroubledEmbeddings, said
+from tests.support.settings import nested
 
 Reopen = Callable[..., Memory]
+ONE_BY_ONE = nested(storage__index_batch=1, storage__embed_batch=1)
 
 
 @contextmanager
@@ -89,3 +103,91 @@ def test_another_embedder_is_named_and_what_is_embedded_is_indexed(
     assert "hash-64" in caplog.text
     with pytest.raises(EmbedderMismatchError):
         user.search_conversation("hello")
+
+
+@contextmanager
+def _interrupted_at(
+    monkeypatch: pytest.MonkeyPatch, where: Any, name: str
+) -> Iterator[list[str]]:
+    """An interrupt from the keyboard at the first call; notes each."""
+    original, calls = getattr(where, name), list[str]()
+
+    def wrapped(*given: Any, **options: Any) -> Any:
+        calls.append(name)
+        if len(calls) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            until = time.monotonic() + 10
+            while not threads.is_interrupted() and time.monotonic() < until:
+                time.sleep(0.01)
+        return original(*given, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(where, name, wrapped)
+        with pytest.raises(KeyboardInterrupt):
+            yield calls
+        for thread in threading.enumerate():
+            if "(run)" in thread.name:
+                thread.join(30)
+
+
+@pytest.mark.parametrize(
+    "kind, where, name, options",
+    [
+        ("memory", VectorIndex, "upsert", {}),
+        ("memory", outbox_worker, "embed_pieces", {"reembed": True}),
+        ("store", VectorIndex, "upsert", {}),
+        ("store", writer, "embed_pieces", {"reembed": True}),
+    ],
+)
+def test_a_rebuild_that_is_interrupted_stops_and_the_rest_stays_due(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    where: Any,
+    name: str,
+    options: dict[str, bool],
+) -> None:
+    given: Any = {"embeddings": "hash", "settings": ONE_BY_ONE}
+    with ExitStack() as stack:
+        if kind == "memory":
+            user = stack.enter_context(Memory(tmp_path / "m", **given)).user("u")
+            talk = [said(f"text {n}", id=str(n)) for n in range(9)]
+            user.add(talk, session_id="s")
+            rebuild = user.rebuild
+        else:
+            store = stack.enter_context(ChromaStore(tmp_path / "m", **given))
+            store.batch([PutOp(("n",), str(n), {"t": f"text {n}"}) for n in range(9)])
+            rebuild = store.rebuild
+        with _interrupted_at(monkeypatch, where, name) as calls:
+            rebuild(**options)
+        assert calls == [name]
+        if kind == "memory":
+            assert user.rebuild(**options).ok
+        else:
+            store.rebuild(**options)
+            assert len(store.search(("n",), query="text", limit=99)) == 9
+
+
+def test_of_much_that_is_due_a_call_does_a_portion(
+    reopen: Reopen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_services, "PORTION", 3)
+    memory = reopen()
+    memory.user("u").add(
+        [said(f"text {n}", id=str(n)) for n in range(20)], session_id="s"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(memory._services, "_finish_due_work", lambda *_: None)
+        memory.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            memory_services.Services, "_continued", lambda _, room, done: done
+        )
+        user = reopen(settings=ONE_BY_ONE).user("u")
+        assert user.recall("text 7").evidence
+        assert user.doctor(sample=0).waiting_to_index == 17
+    user.add([said("one more", id="more")], session_id="s")
+    until = time.monotonic() + 30
+    while user.doctor(sample=0).waiting_to_index and time.monotonic() < until:
+        time.sleep(0.05)
+    assert user.doctor().indexed == 21
