@@ -12,6 +12,10 @@ from typing import NamedTuple
 from langmem_graph.moments.tokens import compared, tokens_of
 
 FILES = ("relative_words.txt", "names.txt")
+_TEXTS = [
+    files(__package__).joinpath(name).read_text(encoding="utf-8") for name in FILES
+]
+"""Read with the module: at a later call a process may have no file descriptor left."""
 NUMBER = "#"  # in a phrase: any number
 _WEEKDAY = "@"
 _EVERY_DAY = range(7)
@@ -111,8 +115,7 @@ def _plant(root: Node, phrase: str, meaning: Meaning) -> None:
 @cache
 def _rows() -> tuple[_Row, ...]:
     found = []
-    for name in FILES:
-        text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    for text in _TEXTS:
         lines = [line for line in text.splitlines() if not line.startswith("#")]
         for line in lines:
             row, listed = line.split("\t")

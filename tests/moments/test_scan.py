@@ -2,11 +2,13 @@
 
 from datetime import date, datetime, time
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langmem_graph.moments import vocabulary
 from langmem_graph.moments.moment import Moment, NamedDay
 from langmem_graph.moments.scanner import LONGEST_READ, scan
 from langmem_graph.moments.vocabulary import months, numbers, phrases
@@ -253,3 +255,14 @@ def test_the_names_are_those_that_babel_has() -> None:
 def test_of_a_long_text_the_first_part_is_read() -> None:
     long = "2026-05-04 " + "x" * LONGEST_READ + " 2026-05-05"
     assert read(long) == read("2026-05-04")
+
+
+def test_no_file_is_read_by_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may have no file descriptor left."""
+
+    def fail(*_: object, **__: object) -> str:
+        raise OSError("Too many open files")
+
+    monkeypatch.setattr(Path, "read_text", fail)
+    vocabulary._rows.cache_clear()
+    assert vocabulary._rows()
