@@ -58,9 +58,8 @@ class Guard:
             return
         request = Request(scope)
         visitor = request.cookies.get(self._cookie, "")
-        known = hmac.compare_digest(
-            visitor.partition(".")[2], self._sign(visitor.partition(".")[0])
-        )
+        name, _, given = visitor.partition(".")
+        known = hmac.compare_digest(given.encode(), self._sign(name).encode())
         answer = (
             self._refused(request) or self._exchanged(request) or self._stopped(known)
         )

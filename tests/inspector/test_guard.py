@@ -195,6 +195,9 @@ def test_the_token_is_exchanged_for_a_cookie_and_leaves_the_address(
     forged = {cookie.name: f"guess.{cookie.value.split('.')[1]}"}
     again = TestClient(visitor.app, base_url="http://127.0.0.1", cookies=forged)
     assert again.get("/").status_code == 403
+    odd = TestClient(visitor.app, base_url="http://127.0.0.1")
+    header = f"{cookie.name}=\xe9.\xe9".encode("latin-1")
+    assert odd.get("/", headers=[(b"cookie", header)]).status_code == 403
     elsewhere = create_inspector(small, token="s3cret")
     own = {cookie.name: cookie.value}
     visitor = TestClient(elsewhere, base_url="http://127.0.0.1", cookies=own)
