@@ -199,8 +199,9 @@ def uninterrupted(work: Callable[P, T]) -> Callable[P, T]:
                 start_thread(partial(work, *args, **options), daemon=False)
             )
         finally:
-            interrupted.set()
+            # in this order: an interrupt between the two leaves nothing to later calls
             _INTERRUPTED.reset(token)
+            interrupted.set()
 
     return inside
 
