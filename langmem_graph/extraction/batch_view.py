@@ -17,7 +17,7 @@ from langmem_graph.schedule.times import event_in, with_weekday, zone_of
 from langmem_graph.schemas import Message, Record
 from langmem_graph.storage import message_queries, pending_messages
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.user_room import Room
 from langmem_graph.tokens import TokenCounter, token_counter
 
@@ -33,11 +33,13 @@ def read_view(
     """
     settings = services.settings
     counter = token_counter(settings.encoding)
-    with room.database.read_transaction() as connection:
+    with room.database.read_transaction(EVERYTHING) as connection:
         new = message_queries.messages_by_number(connection, batch.items)
         ordered = [(n, new[n]) for n in batch.items if n in new]
         before = _before(connection, batch, counter, settings.extraction.message_chars)
-    records = records_in_view(RoomSearch.of(services, room), ordered, before)
+    records = records_in_view(
+        RoomSearch.of(services, room, EVERYTHING), ordered, before
+    )
     start = draw_first_alias() if first_alias is None else first_alias
     shown = {
         f"b{i}": ShownMessage(n, m, is_new=False)

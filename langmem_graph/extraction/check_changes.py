@@ -20,6 +20,7 @@ from langmem_graph.extraction.state import (
 from langmem_graph.schedule.times import event_in
 from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage import record_queries
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.record_writes import plain
 from langmem_graph.storage.user_room import Room
 from langmem_graph.values.matching import holds, holds_words, is_telling
@@ -49,7 +50,7 @@ def check_changes(
     carry out, and the counts with the reasons why proposals were refused.
     """
     wanted = {proposal.record for proposal in proposals if proposal.record is not None}
-    with room.database.read_transaction() as connection:
+    with room.database.read_transaction(EVERYTHING) as connection:
         records = record_queries.records_by_number(connection, wanted)
     kept = list[Proposal]()
     for change in sorted(

@@ -34,7 +34,7 @@ from langmem_graph.schemas import Message
 from langmem_graph.settings import Settings
 from langmem_graph.storage import message_queries, pending_messages
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.tokens import TokenCounter, token_counter
 
 OUTPUT_SHARE = 1.0
@@ -82,7 +82,8 @@ def forecast(services: Services, user_id: str, *, finds_causes: bool) -> FlushFo
     services.check_open()
     with suppress(NothingStoredError), services.directory.room(user_id) as room:
         foreseen = room.database.read(
-            lambda connection: _foresee(connection, services.settings, finds_causes)
+            lambda connection: _foresee(connection, services.settings, finds_causes),
+            EVERYTHING,
         )
     milliseconds = (perf_counter() - start) * 1_000
     return foreseen.model_copy(update={"milliseconds": milliseconds})

@@ -33,7 +33,7 @@ from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import Record
 from langmem_graph.storage import message_queries, record_queries
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.tables import SPOKEN, messages, record_sources, records
 from langmem_graph.storage.user_room import Room
 from langmem_graph.values.matching import holds, is_telling
@@ -150,11 +150,11 @@ def _is_said(text: str, quote: str) -> bool:
 
 def _look(services: Services, asked: _Request, removed: _Removed, room: Room) -> _Texts:
     """The texts that may tell it, those of the batch among them."""
-    search = UserSearch.of(services, room)
+    search = UserSearch.of(services, room, EVERYTHING)
     request = asked.request
     view = asked.view
     named = set(request.told_by)
-    with room.database.read_transaction() as connection:
+    with room.database.read_transaction(EVERYTHING) as connection:
         told = record_queries.records_by_number(connection, named)
         telling = set(_sources(connection, named))
     known = {one.n: one for one in view.messages.values()}
@@ -166,7 +166,7 @@ def _look(services: Services, asked: _Request, removed: _Removed, room: Room) ->
         hits, [(_, ranked)] = search_different(search, query, PER_QUERY, past=True)
         found |= {hit.position for hit in hits}
         near |= set(ranked.best_numbers()[:PER_QUERY])
-    with room.database.read_transaction() as connection:
+    with room.database.read_transaction(EVERYTHING) as connection:
         repeated = _repeating(connection, removed)
         telling |= repeated.messages
         telling |= set(_around(connection, telling))

@@ -24,6 +24,7 @@ from langmem_graph.schedule.times import event_in
 from langmem_graph.schemas import Record
 from langmem_graph.storage import graph_neighbours, record_queries, rounds
 from langmem_graph.storage.graph_neighbours import CAUSAL
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.record_writes import add_link
 from langmem_graph.storage.user_room import Room
 
@@ -68,7 +69,7 @@ async def causal(
 
 def _candidates(room: Room) -> _Candidates | None:
     """The records to ask about; None where too few have changed."""
-    with room.database.read_transaction() as connection:
+    with room.database.read_transaction(EVERYTHING) as connection:
         seen = rounds.causes_seen(connection)
         changed = [one.n for one in rounds.changed_since(connection, seen)]
         if len(changed) < MIN_CHANGED:

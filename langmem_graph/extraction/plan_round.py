@@ -10,7 +10,7 @@ from langmem_graph.extraction.state import Dependencies, ExtractionState
 from langmem_graph.rooms import shared_name
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage import rounds
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.user_room import Room
 
 # fewer changed records wait for the next round; own figure, as is the following
@@ -28,7 +28,7 @@ async def plan_round(
     force = state.get("force", False)
 
     def work(room: Room) -> ExtractionState:
-        with room.database.read_transaction() as connection:
+        with room.database.read_transaction(EVERYTHING) as connection:
             # a killed process may have written a track after the profile
             written = rounds.tracks_written(connection)
             owed = written != rounds.profile_seen(connection).tracks

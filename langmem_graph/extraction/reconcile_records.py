@@ -33,6 +33,7 @@ from langmem_graph.retrieval.search_common import RoomSearch
 from langmem_graph.runtime import StepRun
 from langmem_graph.schemas import NO_LONGER, Record
 from langmem_graph.storage import record_queries
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.user_room import Room
 
 LARGE_CHANGE = 3
@@ -55,7 +56,9 @@ async def compare(
     services = deps.services
 
     def found(room: Room) -> list[int]:
-        return unseen(RoomSearch.of(services, room), candidates, wanted, seen)
+        return unseen(
+            RoomSearch.of(services, room, EVERYTHING), candidates, wanted, seen
+        )
 
     return {"unseen": await services.in_room(run.user, found)}
 
@@ -70,7 +73,8 @@ async def reconcile(
         found = room.database.read(
             lambda connection: record_queries.records_by_number(
                 connection, state["unseen"]
-            )
+            ),
+            EVERYTHING,
         )
         numbered = [(n, found[n]) for n in state["unseen"] if n in found]
         start = draw_first_alias() if deps.first_alias is None else deps.first_alias

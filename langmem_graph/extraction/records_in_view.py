@@ -23,7 +23,7 @@ from langmem_graph.schedule.times import event_in, occurrences
 from langmem_graph.schemas import Message, Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import graph_neighbours, record_queries, vector_rows
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.tables import RECORDS
 
 # of all records shown in a call, about; own figure, as are the following
@@ -75,7 +75,7 @@ def records_in_view(
     own_numbers = {n for n, _ in [*before, *new]}
     # before: a search takes a connection of its own, and the last may be waited for
     searched = [_searched(search, query, own_numbers) for query in queries]
-    with search.room.database.read_transaction() as connection:
+    with search.room.database.read_transaction(EVERYTHING) as connection:
         found = _fused(connection, searched)
         about = graph_neighbours.of_same_attribute(
             connection, found[:PER_QUERY], SAME_ATTRIBUTE
@@ -211,7 +211,7 @@ def unseen(
         return []
     texts = [candidate.memory.text for candidate in candidates]
     vectors = {text: search.vector(text) for text in (*look_for, *texts)}
-    with search.room.database.read_transaction() as connection:
+    with search.room.database.read_transaction(EVERYTHING) as connection:
         asked = _best_cosines(connection, [vectors[text] for text in look_for])
         told = _best_cosines(connection, [vectors[text] for text in texts])
         low, high = _levels(connection, len(texts))

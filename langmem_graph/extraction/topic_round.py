@@ -22,7 +22,7 @@ from langmem_graph.storage import (
     rounds,
     vector_rows,
 )
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.tables import RECORDS
 from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.track_and_profile_files import (
@@ -115,7 +115,7 @@ def stored_files(connection: Reading) -> StoredFiles:
 
 def read_round(room: Room) -> TopicsRound:
     """Read what the next round starts from, in one transaction."""
-    with room.database.read_transaction() as connection:
+    with room.database.read_transaction(EVERYTHING) as connection:
         files = stored_files(connection)
         seen = rounds.topics_seen(connection)
         changed = rounds.changed_since(connection, seen)

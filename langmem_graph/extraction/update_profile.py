@@ -24,7 +24,7 @@ from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import zone_of
 from langmem_graph.schemas import Record
 from langmem_graph.storage import record_queries, rounds
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.rounds import ProfileSeen
 from langmem_graph.storage.user_room import Room
 from langmem_graph.topics.track_and_profile_files import (
@@ -90,7 +90,7 @@ def _read_round(room: Room) -> ProfileRound | None:
     """Read what the profile is written from, in one transaction; None where nothing has
     changed.
     """
-    with room.database.read_transaction() as connection:
+    with room.database.read_transaction(EVERYTHING) as connection:
         before = rounds.profile_seen(connection)
         written = rounds.tracks_written(connection)
         changed = [one.n for one in rounds.changed_since(connection, before.entry)]

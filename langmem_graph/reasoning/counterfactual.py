@@ -91,7 +91,9 @@ async def _search(
 
     def work(rooms: list[Room]) -> list[Fact]:
         room = own_room(rooms, run.user)
-        told = told_of_days(room, state, services.settings) if room else []
+        told = (
+            told_of_days(room, run.view.where, state, services.settings) if room else []
+        )
         search = UserSearch.over(services, run.view, rooms, notes) if rooms else None
         return _unseen(search, queries, told, seen) if search else []
 

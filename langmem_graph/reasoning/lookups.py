@@ -10,6 +10,7 @@ from datetime import datetime
 from typing_extensions import TypedDict
 
 from langmem_graph.errors import EmbeddingError, InvalidInputError
+from langmem_graph.filters import Filter
 from langmem_graph.reasoning.proof import ProposedTime, Subgoal
 from langmem_graph.reasoning.state import (
     GoalDependencies,
@@ -83,7 +84,8 @@ async def first_lookup(
         room = own_room(rooms, run.user)
         if room is None or not asks_model(state):
             return found
-        return _with_days(UserSearch.of(services, room, notes), room, state, found)
+        search = UserSearch.of(services, room, run.view.where, notes)
+        return _with_days(search, room, state, found)
 
     try:
         facts = await services.in_rooms(run.view, look_up, notes.warnings)
@@ -116,7 +118,7 @@ def _with_days(
     the others.
     """
     dated = {message for fact in found if fact.day for message in fact.message_ids}
-    told = told_of_days(room, state, search.settings)
+    told = told_of_days(room, search.first.where, state, search.settings)
     first = [fact for fact in told if not dated & set(fact.message_ids)]
     facts = (*first, *_planned_near(search, state), *found)
     return list({fact.id: fact for fact in reversed(facts)}.values())[::-1]
@@ -220,14 +222,18 @@ def _overlaps(search: UserSearch, asked: Sequence[EventTime]) -> list[Overlap]:
     ]
 
 
-def told_of_days(room: Room, state: ReasoningState, settings: Settings) -> list[Fact]:
+def told_of_days(
+    room: Room, where: Filter | None, state: ReasoningState, settings: Settings
+) -> list[Fact]:
     """What the user told of the days that are proposed, else of those that the request
     names.
     """
     now = datetime.fromisoformat(state["now"])
     asked = asked_times(state, settings.time_zone)
-    told = [said_of_days(room, days_of(one, settings), now, one) for one in asked]
-    named = said_of_days(room, worded_days(state["query"], now.date()), now)
+    told = [
+        said_of_days(room, where, days_of(time, settings), now, time) for time in asked
+    ]
+    named = said_of_days(room, where, worded_days(state["query"], now.date()), now)
     return [fact for own in told for fact in own] or named
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
+from langmem_graph.filters import Filter
 from langmem_graph.ids_and_times import in_zone, window_edge
 from langmem_graph.reports import Occurrence
 from langmem_graph.results import Fact
@@ -150,7 +151,11 @@ def days_of(asked: EventTime, settings: Settings) -> set[date]:
 
 
 def said_of_days(
-    room: Room, days: Collection[date], now: datetime, asked: EventTime | None = None
+    room: Room,
+    where: Filter | None,
+    days: Collection[date],
+    now: datetime,
+    asked: EventTime | None = None,
 ) -> list[Fact]:
     """Messages of the user that name one of these days in words, the newest first, with
     the day.
@@ -161,7 +166,7 @@ def said_of_days(
     ahead = {day for day in days if day >= now.date()}
     named: dict[int, date] = {}
     since = window_edge(in_zone(now, UTC), -_YEAR)
-    with room.database.read_transaction() as connection:
+    with room.database.read_transaction(where) as connection:
         said = message_queries.said_by_user(
             connection, since, now, MOST_SAID if ahead else 0
         )

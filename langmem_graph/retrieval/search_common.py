@@ -167,9 +167,9 @@ class RoomSearch:
     room: OpenLedger
     embedder: Embedder
     settings: Settings
-    notes: SearchNotes = field(default_factory=SearchNotes)
-    where: Filter | None = None
+    where: Filter | None
     """What all that is found has to pass."""
+    notes: SearchNotes = field(default_factory=SearchNotes)
     is_beside: bool = False
     """A shared room beside the user's own: where it fails, a search goes on without
     it.
@@ -184,10 +184,15 @@ class RoomSearch:
 
     @classmethod
     def of(
-        cls, services: Services, room: Room, notes: SearchNotes | None = None
+        cls,
+        services: Services,
+        room: Room,
+        where: Filter | None,
+        notes: SearchNotes | None = None,
     ) -> "RoomSearch":
         """With the memory's embedder and settings."""
-        return cls(room, services.embedder, services.settings, notes or SearchNotes())
+        notes = notes or SearchNotes()
+        return cls(room, services.embedder, services.settings, where, notes)
 
     @property
     def key(self) -> str:
@@ -332,10 +337,14 @@ class UserSearch:
 
     @classmethod
     def of(
-        cls, services: Services, room: Room, notes: SearchNotes | None = None
+        cls,
+        services: Services,
+        room: Room,
+        where: Filter | None,
+        notes: SearchNotes | None = None,
     ) -> "UserSearch":
         """Of one room."""
-        return cls((RoomSearch.of(services, room, notes),))
+        return cls((RoomSearch.of(services, room, where, notes),))
 
     @classmethod
     def over(
@@ -349,8 +358,7 @@ class UserSearch:
         notes = notes or SearchNotes()
         searches = [
             replace(
-                RoomSearch.of(services, room, notes),
-                where=view.where,
+                RoomSearch.of(services, room, view.where, notes),
                 is_beside=room.user_id != view.user,
             )
             for room in rooms

@@ -24,7 +24,7 @@ from langmem_graph.storage.deletion import deleted_among
 from langmem_graph.storage.full_text import BEFORE, MESSAGE_WORDS, words_of
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.number_lists import rows_where_in
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.record_writes import now
 from langmem_graph.storage.sent_again import content_of, known_again
 from langmem_graph.storage.tables import (
@@ -178,7 +178,9 @@ def _not_yet_embedded(room: Room, rows: Mapping[int, str]) -> list[str]:
         outbox.c.layer == MESSAGES, outbox.c.task == EMBED
     )
     own = due.where(outbox.c.item.between(min(rows), max(rows)))
-    waiting = room.database.read(lambda connection: set(connection.scalars(own)))
+    waiting = room.database.read(
+        lambda connection: set(connection.scalars(own)), EVERYTHING
+    )
     return [message_id for n, message_id in rows.items() if n in waiting]
 
 

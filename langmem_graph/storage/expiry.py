@@ -20,7 +20,7 @@ from langmem_graph.storage import call_log, record_queries, record_writes
 from langmem_graph.storage.deletion import drop_files, drop_messages, drop_records
 from langmem_graph.storage.forget_effects import Numbers, expire_effects
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.record_writes import FORM
 from langmem_graph.storage.tables import (
     get_meta,
@@ -66,7 +66,8 @@ def expire(
         if room is None:
             return report
         since = _limits(
-            room.database.read(lambda c: get_meta(c, _KEEP_DAYS)), services.keep_days
+            room.database.read(lambda c: get_meta(c, _KEEP_DAYS), EVERYTHING),
+            services.keep_days,
         )
         while (done := _some(services, room, since, kept)) is not None:
             report = _sum(report, done)

@@ -36,7 +36,7 @@ from langmem_graph.storage.directory_lock import (
     finish_erasures,
     remove_folder,
 )
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.sqlite_database import Database, explained_files, is_lost
 from langmem_graph.storage.user_room import FolderRoom
 
@@ -242,7 +242,9 @@ class MemoryDirectory(NotCopied):
         with closing(
             Database(file, busy_timeout=wait, read_only=self._read_only)
         ) as ledger:
-            return ledger.read(lambda connection: query(connection, user_id))
+            return ledger.read(
+                lambda connection: query(connection, user_id), EVERYTHING
+            )
 
     def folder(self, user_id: str) -> Path:
         """The folder that holds everything of this user, or of a shared room."""
@@ -402,7 +404,7 @@ class MemoryDirectory(NotCopied):
             with self.room(user_id) as room:
                 if not room.index.embedded:
                     room.index.drop()
-                return room.database.read(message_queries.counts).messages
+                return room.database.read(message_queries.counts, EVERYTHING).messages
         except NothingStoredError:  # what is left of an erasure that was killed
             return 0
         except StorageError as error:

@@ -29,7 +29,7 @@ from langmem_graph.storage import call_log, pending_messages
 from langmem_graph.storage.location import is_database
 from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.outbox_worker import PORTION, Drained, DueWork
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import finish, in_thread_of, uninterrupted
 from langmem_graph.view import View
@@ -117,7 +117,9 @@ class Services:
                 if room.is_due:
                     room.finish_deletion(seconds=0.0)
                     self.drain(room, at_least=1).log(_log)
-                if self.on_opened and room.database.read(pending_messages.count_unread):
+                if self.on_opened and room.database.read(
+                    pending_messages.count_unread, EVERYTHING
+                ):
                     self.on_opened(user_id)
             if room.traces_left:
                 with suppress(LangMemGraphError):  # it is tried again
@@ -329,7 +331,9 @@ class Services:
         """Do what a process left due that was killed."""
         with self.room(user_id) as room:
             self.drain(room).log(_log)
-            if self.on_opened and room.database.read(pending_messages.count_unread):
+            if self.on_opened and room.database.read(
+                pending_messages.count_unread, EVERYTHING
+            ):
                 self.on_opened(user_id)
 
     def _finish_due_work(self, users: Sequence[str]) -> None:

@@ -32,6 +32,7 @@ from langmem_graph.storage import (
     vector_rows,
 )
 from langmem_graph.storage.outbox_rows import Due, Waiting
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.tables import EMBED, INDEX, LAYERS, MESSAGES, RECORDS
 from langmem_graph.storage.user_room import Room
 from langmem_graph.storage.vector_rows import Piece
@@ -94,7 +95,7 @@ class DueWork:
 
     def index_all(self) -> Drained:
         """Write all vectors that wait to the index; nothing is embedded."""
-        waiting = self.room.database.read(outbox_rows.waiting)
+        waiting = self.room.database.read(outbox_rows.waiting, EVERYTHING)
         for layer in LAYERS:
             self._index_due(layer, waiting)
         return self.done
@@ -113,7 +114,10 @@ class DueWork:
         """
         waiting = Waiting()
         fits = False
-        with self._noting_errors(), self.room.database.read_transaction() as connection:
+        with (
+            self._noting_errors(),
+            self.room.database.read_transaction(EVERYTHING) as connection,
+        ):
             waiting = outbox_rows.waiting(connection)
             self.room.check_embedder(self.embedder.name, connection)
             fits = True
@@ -178,7 +182,7 @@ class DueWork:
         """
         database = self.room.database
         name = self.embedder.name
-        with database.read_transaction() as connection:
+        with database.read_transaction(EVERYTHING) as connection:
             texts = _TEXTS[layer](connection, items)
         pieces, failed = embed_pieces(self.embedder, texts, self.settings, self.done)
         try:
@@ -225,7 +229,7 @@ def _index_batch(room: Room, layer: str, items: Sequence[int]) -> None:
     """Write these items' vectors to Chroma, and delete those of records that do not
     hold.
     """
-    with room.database.read_transaction() as connection:
+    with room.database.read_transaction(EVERYTHING) as connection:
         current = (
             set(items)
             if layer == MESSAGES

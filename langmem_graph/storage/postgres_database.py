@@ -52,7 +52,7 @@ from langmem_graph.storage.postgres_connection import (
 )
 from langmem_graph.storage.postgres_connection import Connection as PlainConnection
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.tables import NEVER_REUSED, TRACES_LEFT, get_all_meta, outbox
 from langmem_graph.threads import start_thread, waited
 
@@ -399,14 +399,14 @@ class PostgresDatabase:
         self._write = f"{_WRITE}; SELECT {enter}; SELECT {lock}; {_LEDGER_ID}"
 
     @contextmanager
-    def read_transaction(self, where: Filter | None = None) -> Iterator[Reading]:
+    def read_transaction(self, where: Filter | None) -> Iterator[Reading]:
         """Open a read transaction, which sees one unchanging snapshot of the room,
         through a filter.
         """
         with self._transaction(self._read, where) as (connection, _):
             yield connection
 
-    def read(self, query: Callable[[Reading], T], where: Filter | None = None) -> T:
+    def read(self, query: Callable[[Reading], T], where: Filter | None) -> T:
         """The result of a query in a read transaction of its own."""
         with self.read_transaction(where) as connection:
             return query(connection)
@@ -468,13 +468,13 @@ class PostgresDatabase:
         """Read the facts about the room; returns whether any text or vector in it is
         due.
         """
-        with self.read_transaction() as connection:
+        with self.read_transaction(EVERYTHING) as connection:
             self._call.facts = get_all_meta(connection)
             return bool(connection.scalar(_ANY_DUE))
 
     def is_gone(self) -> bool:
         """Whether the room was erased since it was opened, by whichever process."""
-        self._call.facts = facts = self.read(get_all_meta)
+        self._call.facts = facts = self.read(get_all_meta, EVERYTHING)
         return facts.get("ledger_id") != self.ledger_id
 
     def read_beside(self, query: Callable[[Connection], object]) -> None:
@@ -526,7 +526,9 @@ class PostgresDatabase:
         """
         noted = sa.text("SELECT xmin::text FROM meta WHERE key = :key AND room = :room")
         own = {"key": TRACES_LEFT, "room": self.room}
-        deleted = self.read(lambda connection: connection.scalar(noted, own))
+        deleted = self.read(
+            lambda connection: connection.scalar(noted, own), EVERYTHING
+        )
         return deleted is None or self.remove_deleted(deleted, seconds)
 
     def remove_deleted(self, deleted: str, seconds: float | None = None) -> bool:

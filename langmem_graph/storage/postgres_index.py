@@ -18,6 +18,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, insert
 
 from langmem_graph.storage.postgres_database import PostgresDatabase
 from langmem_graph.storage.postgres_words import OWN_ROOM, SCHEMA, TABLES, room_column
+from langmem_graph.storage.reading import EVERYTHING
 
 AT_ONCE = 2_000
 neighbours = sa.Table(
@@ -52,7 +53,9 @@ class PostgresIndex:
     def count(self, layer: str) -> int:
         """How many vectors of a layer it holds."""
         query = sa.select(sa.func.count()).where(_of(layer))
-        return self._database.read(lambda connection: connection.scalar(query) or 0)
+        return self._database.read(
+            lambda connection: connection.scalar(query) or 0, EVERYTHING
+        )
 
     def upsert(
         self, layer: str, ids: Sequence[int], matrix: NDArray[np.float32]

@@ -39,7 +39,7 @@ from langmem_graph.storage.postgres_database import (
 )
 from langmem_graph.storage.postgres_index import PostgresIndex
 from langmem_graph.storage.postgres_schema import ROOM_TABLES, check_version, work
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.tables import (
     TRACES_LEFT,
     get_meta,
@@ -173,7 +173,8 @@ class PostgresRooms(NotCopied):
     def has(self, user_id: str) -> bool:
         """Whether anything is stored of this user."""
         return (
-            self._database(user_id).read(lambda c: get_meta(c, "ledger_id")) is not None
+            self._database(user_id).read(lambda c: get_meta(c, "ledger_id"), EVERYTHING)
+            is not None
         )
 
     def users(self, *, shared: bool = False) -> list[str]:
@@ -195,7 +196,7 @@ class PostgresRooms(NotCopied):
         for key in keys:
             with PostgresDatabase(
                 self._engine, key, self._settings.storage
-            ).read_transaction() as connection:
+            ).read_transaction(EVERYTHING) as connection:
                 user_id = owner_of(connection)
                 if user_id is not None and (shared_name(user_id) is not None) is shared:
                     found[user_id] = query(connection, user_id)
@@ -343,7 +344,7 @@ class PostgresRooms(NotCopied):
 
     def _do_due_work(self, key: uuid.UUID, lease: float) -> None:
         database = PostgresDatabase(self._engine, key, self._settings.storage)
-        user_id = database.read(owner_of)
+        user_id = database.read(owner_of, EVERYTHING)
         with suppress(LangMemGraphError):  # it stays due
             if user_id is not None and self.on_due is not None:
                 self.on_due(user_id)

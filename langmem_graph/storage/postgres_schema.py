@@ -36,6 +36,7 @@ from langmem_graph.storage.postgres_words import (
     TABLES,
     room_column,
 )
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.rehearsal import Rehearsal
 from langmem_graph.storage.tables import TRACES_LEFT, get_meta
 from langmem_graph.threads import waited
@@ -230,7 +231,9 @@ def _make_index(database: PostgresDatabase) -> None:
     """An approximate index over one room's vectors; each statement of that room may use
     it.
     """
-    size = database.read(lambda connection: get_meta(connection, "dimension"))
+    size = database.read(
+        lambda connection: get_meta(connection, "dimension"), EVERYTHING
+    )
     if size is None:
         raise StorageError(
             "Nothing is embedded of this user; there is nothing to index."

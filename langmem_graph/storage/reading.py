@@ -22,6 +22,9 @@ from langmem_graph.storage.where_conditions import (
     records_seen,
 )
 
+EVERYTHING: Filter | None = None
+"""In place of a filter: what is read is shown to nobody, or all of it may be."""
+
 
 class Reading(Connection):
     """A connection in a transaction of one room, through a filter.
@@ -31,7 +34,7 @@ class Reading(Connection):
         where: what all that is shown has to pass; None is everything.
     """
 
-    def __init__(self, engine: Engine, where: Filter | None = None) -> None:
+    def __init__(self, engine: Engine, where: Filter | None) -> None:
         super().__init__(engine)
         self.where = where
 

@@ -31,7 +31,7 @@ from langmem_graph.storage.effects import ACTIVE, DISCARDED, HIDDEN, HIDE, UNHID
 from langmem_graph.storage.inspection_queries import get_records
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.pending_messages import BY_HAND as BY_HAND_SESSION
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.record_writes import BY_HAND, Change, Words
 from langmem_graph.storage.superseded_labels import labelled_records
 from langmem_graph.storage.tables import RECORDS, record_sources, records
@@ -119,7 +119,9 @@ def remember(
     if report.rejected:
         raise InvalidInputError(report.rejected[0].reason)
     with services.room(user_id) as room:
-        return room.database.read(lambda connection: _made_of(connection, message_id))
+        return room.database.read(
+            lambda connection: _made_of(connection, message_id), EVERYTHING
+        )
 
 
 def correct(

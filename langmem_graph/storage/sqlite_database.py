@@ -26,7 +26,7 @@ from sqlalchemy.util import LRUCache
 from langmem_graph.errors import ClosedMemoryError, StorageError
 from langmem_graph.filters import Filter
 from langmem_graph.storage import migrations, tables
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.threads import waited
 
 T = TypeVar("T")
@@ -96,7 +96,9 @@ class Database:
         if self._read_only:
             with closing(self._connect()) as connection:
                 self._check_ours(connection)
-            version = self.read(lambda c: migrations.refuse_newer(c, self._steps))
+            version = self.read(
+                lambda c: migrations.refuse_newer(c, self._steps), EVERYTHING
+            )
             if version < len(self._steps):
                 raise StorageError(
                     f"The ledger {self.file} has schema version {version}, which is "
@@ -109,7 +111,7 @@ class Database:
         with closing(self._connect()) as connection:
             self._check_ours(connection)
         # asked first: to set the journal's mode changes a file
-        self.read(lambda c: migrations.refuse_newer(c, self._steps))
+        self.read(lambda c: migrations.refuse_newer(c, self._steps), EVERYTHING)
         with closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
         with self.write_transaction() as connection:
@@ -214,7 +216,7 @@ class Database:
             )
 
     @contextmanager
-    def read_transaction(self, where: Filter | None = None) -> Iterator[Reading]:
+    def read_transaction(self, where: Filter | None) -> Iterator[Reading]:
         """Open a read transaction, which sees one unchanging snapshot of the file,
         through a filter.
         """
@@ -223,7 +225,7 @@ class Database:
             with reading, reading.begin():
                 yield reading
 
-    def read(self, query: Callable[[Reading], T], where: Filter | None = None) -> T:
+    def read(self, query: Callable[[Reading], T], where: Filter | None) -> T:
         """The result of a query in a read transaction of its own."""
         with self.read_transaction(where) as connection:
             return query(connection)
@@ -234,7 +236,7 @@ class Database:
         start.
         """
         with self._explained():
-            reading = Reading(self._engine)
+            reading = Reading(self._engine, EVERYTHING)
             reading.execution_options(writing=True)
             with reading, reading.begin():
                 yield reading

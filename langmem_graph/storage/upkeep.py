@@ -26,7 +26,7 @@ from langmem_graph.storage import (
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.message_queries import Counts
 from langmem_graph.storage.outbox_worker import DueWork
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.tables import (
     ALL_TABLES,
     EMBED,
@@ -52,7 +52,7 @@ def examine(services: Services, user_id: str, sample: int) -> Health:
     with services.known_room(user_id) as room:
         if room is None:
             return _without_ledger(user_id)
-        with room.database.read_transaction() as connection:
+        with room.database.read_transaction(EVERYTHING) as connection:
             held = message_queries.counts(connection)
             waiting = vector_rows.count_waiting_vectors(connection)
             embedder = tables.get_meta(connection, "embedder")
@@ -85,7 +85,7 @@ def _ask_index(
     """
     if room.read_only or held.vectors == waiting:
         return (-1 if room.read_only else 0), 0, 0
-    with room.database.read_transaction() as connection:
+    with room.database.read_transaction(EVERYTHING) as connection:
         by_layer = vector_rows.indexed_vector_ids(connection)
     try:
         indexed = sum(room.index.count(layer) for layer, ids in by_layer.items() if ids)
@@ -104,7 +104,7 @@ def _reach(room: Room, by_layer: dict[str, list[int]], sample: int) -> tuple[int
     ids = [(layer, n) for layer in LAYERS for n in by_layer[layer]]
     chosen = ids if sample == 0 else random.sample(ids, min(sample, len(ids)))
     answers = []
-    with room.database.read_transaction() as connection:
+    with room.database.read_transaction(EVERYTHING) as connection:
         for layer in LAYERS:
             numbers = [n for chosen_layer, n in chosen if chosen_layer == layer]
             rows = vector_rows.vectors_by_id(connection, numbers)
@@ -185,7 +185,7 @@ def move_user(source: Services, target: Services, user_id: str) -> int | None:
     with (
         source.directory.room(user_id) as old,
         target.directory.room(user_id, create=True) as new,
-        old.database.read_transaction() as reading,
+        old.database.read_transaction(EVERYTHING) as reading,
     ):
         ledger_id = str(get_meta(reading, "ledger_id"))
         with new.database.write_transaction() as writing:

@@ -32,7 +32,7 @@ from langmem_graph.storage import (
 )
 from langmem_graph.storage.chroma_index import REBUILD, ChromaServer, VectorIndex
 from langmem_graph.storage.migrations import Steps
-from langmem_graph.storage.reading import Reading
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.sqlite_database import Database, explained_files
 from langmem_graph.storage.tables import (
     TRACES_LEFT,
@@ -110,7 +110,7 @@ class OpenLedger:
         dimension.
         """
         facts = get_all_meta(within) if within is not None else self._known_facts()
-        facts = self.database.read(get_all_meta) if facts is None else facts
+        facts = self.database.read(get_all_meta, EVERYTHING) if facts is None else facts
         self.check_made_by(facts.get("embedder"), name)
         return facts.get("dimension")
 
@@ -139,7 +139,9 @@ class OpenLedger:
             )
 
     def _fact(self, key: str) -> str | None:
-        return self.database.read(lambda connection: get_meta(connection, key))
+        return self.database.read(
+            lambda connection: get_meta(connection, key), EVERYTHING
+        )
 
     def close(self) -> None:
         """Release what is open."""
@@ -181,7 +183,7 @@ class LedgerFolder(OpenLedger):
             steps=migrations,
         )
         self._server = server
-        with self.database.read_transaction() as connection:
+        with self.database.read_transaction(EVERYTHING) as connection:
             name = str(get_meta(connection, "ledger_id"))
             directory = get_meta(connection, "chroma") or _new_directory()
         self.index = self._index(name, directory)

@@ -37,6 +37,7 @@ from langmem_graph.retrieval.search_common import RoomSearch
 from langmem_graph.settings import Settings
 from langmem_graph.storage.location import is_database, read_location
 from langmem_graph.storage.memory_directory import MemoryDirectory
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.store import item_tables, items
 from langmem_graph.store.item_tables import TEXT_WORDS
 from langmem_graph.store.items import Reading, Search
@@ -257,10 +258,12 @@ class ChromaStore(Closing, BaseStore):
         for call in calls:
             call.check(self._fields)
         if ops := [op for call in calls for op in call.reads.values()]:
-            search = RoomSearch(self._folder, self._embedder, self._settings)
+            search = RoomSearch(
+                self._folder, self._embedder, self._settings, EVERYTHING
+            )
             asked = {getattr(op, "query", None) for op in ops}
             vectors = {query: search.vector(query) for query in asked if query}
-            with self._folder.database.read_transaction() as connection:
+            with self._folder.database.read_transaction(EVERYTHING) as connection:
                 reading = Reading(connection, self.ttl_config)
                 for call in calls:
                     for place, op in call.reads.items():

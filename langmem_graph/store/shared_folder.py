@@ -12,6 +12,7 @@ from langmem_graph.errors import ClosedMemoryError, IndexUnavailableError, Stora
 from langmem_graph.settings import Settings
 from langmem_graph.storage import memory_directory, tables
 from langmem_graph.storage.memory_directory import MemoryDirectory
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.sqlite_database import explained_files
 from langmem_graph.storage.user_room import FairLock, LedgerFolder
 from langmem_graph.store import item_tables
@@ -93,7 +94,7 @@ class SharedFolder(LedgerFolder):
         """If the index is in another place now, is damaged or has lost vectors, fill a
         new one.
         """
-        with self.database.read_transaction() as connection:
+        with self.database.read_transaction(EVERYTHING) as connection:
             place = tables.get_meta(connection, "index")
             expected = item_tables.count_indexed(connection)
         if place not in (None, self.index.identity) or (

@@ -15,6 +15,7 @@ from langmem_graph.embeddings.embedder import Embedder, Vectors
 from langmem_graph.errors import IndexUnavailableError, StorageError
 from langmem_graph.settings import Settings
 from langmem_graph.storage.outbox_worker import PORTION, Drained, embed_pieces
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.tables import get_meta
 from langmem_graph.store import item_tables, items
 from langmem_graph.store.item_tables import Made
@@ -73,7 +74,7 @@ class Writer:
                 if not call.done.done() and call not in set(taken)
             ]
             if group := missed + taken:
-                with self.folder.database.read_transaction() as connection:
+                with self.folder.database.read_transaction(EVERYTHING) as connection:
                     new = items.new_texts(connection, _merged(group))
                     made_by = get_meta(connection, "embedder")
                 due = self._commit(group, self._vectors_of(new, made_by))
@@ -115,7 +116,7 @@ class Writer:
 
     def do_all(self) -> None:
         """Do all due work: on opening, rebuilding and closing."""
-        with self.folder.database.read_transaction() as connection:
+        with self.folder.database.read_transaction(EVERYTHING) as connection:
             due = item_tables.due_texts(connection)
         self._embed(due)
         self.index()
@@ -159,7 +160,7 @@ class Writer:
         """Embed those of these texts that are still due; False where none could be."""
         database = self.folder.database
         with self.folder.working:
-            with database.read_transaction() as connection:
+            with database.read_transaction(EVERYTHING) as connection:
                 due = item_tables.read_texts(connection, numbers)
                 made_by = get_meta(connection, "embedder")
             made = self._vectors_of(list(dict.fromkeys(due.values())), made_by)
@@ -184,7 +185,7 @@ class Writer:
             _log.warning("%s", error)
 
     def _index_batch(self, limit: int) -> int:
-        with self.folder.database.read_transaction() as connection:
+        with self.folder.database.read_transaction(EVERYTHING) as connection:
             due = item_tables.some_unindexed(connection, limit)
             rows = item_tables.by_number(connection, due)
         if due:

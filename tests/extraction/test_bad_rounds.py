@@ -7,6 +7,7 @@ import pytest
 from langmem_graph.extraction import update_profile, update_topics
 from langmem_graph.graphs.write_graph import create_write_graph
 from langmem_graph.storage.call_log import read_calls
+from langmem_graph.storage.reading import EVERYTHING
 from tests.support.topic_tracks import (
     BOATS,
     CANOES,
@@ -164,7 +165,7 @@ def test_the_log_of_a_round_keeps_no_words_of_what_was_forgotten(
     def words() -> str:
         with (
             memory._services.room("ana") as room,
-            room.database.read_transaction() as connection,
+            room.database.read_transaction(EVERYTHING) as connection,
         ):
             calls = read_calls(connection)
         assert "profile" in {call.purpose for call in calls}

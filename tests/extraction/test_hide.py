@@ -6,6 +6,7 @@ import pytest
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.evidence_sources import stored_facts
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.tools.tool_answers import Call, get_records
 from tests.conftest import said
 from tests.support.changes import Talk
@@ -72,7 +73,9 @@ def test_its_message_is_not_taken_for_outdated(open_memory: Any) -> None:
     told(memory.user("ana"))
     memory.user("ana").hide("r0")
     with memory._services.room("ana") as room:
-        state = room.database.read(lambda c: stored_facts(c, ["m0"], ["r0"]))
+        state = room.database.read(
+            lambda c: stored_facts(c, ["m0"], ["r0"]), EVERYTHING
+        )
     assert (state.outdated, state.superseded, state.current) == (set(), {}, set())
 
 

@@ -11,6 +11,7 @@ import pytest
 from langmem_graph.extraction import update_profile
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ContextSettings, Settings
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.tokens import token_counter
 from tests.conftest import let_go, said
 from tests.support.models import AnswersBySchema
@@ -299,7 +300,7 @@ def test_the_profile_tells_no_foreign_words(ana: Any) -> None:
     )
     with (
         ana._services.room(ana.id) as room,
-        room.database.read_transaction() as connection,
+        room.database.read_transaction(EVERYTHING) as connection,
     ):
         told = [record.text for record in update_profile._lasting(connection)]
     assert "Is kind." in told

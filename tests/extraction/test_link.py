@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.tables import links
 from tests.support.models import AnswersBySchema
 from tests.support.writing import echo, turn
@@ -53,7 +54,7 @@ def causal_edges(memory: Any) -> dict[tuple[str, str], float]:
     }
     with (
         memory._services.room("ana") as room,
-        room.database.read_transaction() as connection,
+        room.database.read_transaction(EVERYTHING) as connection,
     ):
         rows = connection.execute(
             select(links.c.source, links.c.target, links.c.weight).filter_by(
@@ -222,7 +223,7 @@ def test_alike_records_get_an_edge_without_a_call(open_memory: Any) -> None:
     ana.flush()
     with (
         memory._services.room("ana") as room,
-        room.database.read_transaction() as connection,
+        room.database.read_transaction(EVERYTHING) as connection,
     ):
         edges = connection.execute(
             select(links.c.source, links.c.target).filter_by(kind="semantic")

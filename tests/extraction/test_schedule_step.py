@@ -10,6 +10,7 @@ import pytest
 from langmem_graph.extraction.commit_records import schedule
 from langmem_graph.memory import Memory
 from langmem_graph.storage import record_queries
+from langmem_graph.storage.reading import EVERYTHING
 
 PAST = {"start": "2020-06-02T15:30"}
 ROUTINE = {"start": "2020-06-02", "recurrence": "FREQ=WEEKLY", "granularity": "day"}
@@ -24,7 +25,7 @@ def after_step(path: Path, text: str, time: dict[str, Any] | None, facet: str) -
     ana.add_records([row | ({"event_time": time} if time else {})])
     with (
         memory._services.room("ana") as room,
-        room.database.read_transaction() as connection,
+        room.database.read_transaction(EVERYTHING) as connection,
     ):
         numbers = record_queries.all_numbers(connection)
     deps: Any = SimpleNamespace(services=memory._services)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from langmem_graph.extraction.plan_round import MAX_WAITING, is_round_due
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.tables import get_meta, meta, set_meta
 from tests.support.topic_tracks import (
     BOATS,
@@ -61,7 +62,7 @@ def test_many_waiting_records_make_a_round_due_in_a_session_that_goes_on(
     def due() -> bool:
         with (
             memory._services.room("ana") as room,
-            room.database.read_transaction() as connection,
+            room.database.read_transaction(EVERYTHING) as connection,
         ):
             return is_round_due(connection, force=False)
 
@@ -120,7 +121,7 @@ def test_forgetting_lets_all_records_be_gathered_again(open_memory: Any) -> None
     assert ana.files() == []
     with (
         memory._services.room("ana") as room,
-        room.database.read_transaction() as connection,
+        room.database.read_transaction(EVERYTHING) as connection,
     ):
         kept = [get_meta(connection, key) for key in ("topics_seen", "profile_seen")]
     assert kept == [None, None]

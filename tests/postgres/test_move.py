@@ -10,6 +10,7 @@ from langmem_graph.cli.commands import app
 from langmem_graph.errors import StorageError
 from langmem_graph.memory import Memory
 from langmem_graph.storage import upkeep
+from langmem_graph.storage.reading import EVERYTHING
 from tests.conftest import said
 
 USERS = ("ana", "bob")
@@ -86,7 +87,7 @@ def test_numbers_go_on_where_they_were(tmp_path: Path, database: str) -> None:
     with (
         Memory(database, embeddings="hash") as memory,
         memory._services.room("ana") as room,
-        room.database.read_transaction() as connection,
+        room.database.read_transaction(EVERYTHING) as connection,
     ):
         assert room.database.last_numbers(connection)["messages"] == 12
 

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from langmem_graph.memory import Memory
 from langmem_graph.storage.postgres_connection import PREPARE_AFTER
+from langmem_graph.storage.reading import EVERYTHING
 from tests.conftest import said
 from tests.postgres.test_rooms import rooms_of
 
@@ -115,7 +116,7 @@ def test_two_users_take_turns_on_one_connection(bouncer: str, database: str) -> 
 def _settings_have_ended(memory: Memory) -> None:
     """The shared connection has no room and no role, whoever had it before."""
     own = rooms_of(memory, "ana")
-    with own.read_transaction() as connection:
+    with own.read_transaction(EVERYTHING) as connection:
         backend = connection.scalar(sa.text("SELECT pg_backend_pid()"))
     asked = "SELECT pg_backend_pid(), current_user, coalesce(current_setting('app.room', true), '')"
     with own.engine.connect() as connection:

@@ -23,6 +23,7 @@ from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.storage import postgres_database, postgres_schema
 from langmem_graph.storage.postgres_database import ROLE, PostgresDatabase, room_of
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.tables import ALL_TABLES, get_meta, messages
 from tests.conftest import said
 from tests.storage.test_call_log import AT, note, write
@@ -83,7 +84,7 @@ def test_the_role_sees_no_other_room_when_statements_do_not_name_it(
     read: Memory, table: sa.Table
 ) -> None:
     """The first wall is removed: statements as they are, without the compiler's room."""
-    with rooms_of(read, "ana").read_transaction() as connection:
+    with rooms_of(read, "ana").read_transaction(EVERYTHING) as connection:
         rooms = connection.scalars(sa.text(f"SELECT DISTINCT room FROM {table}")).all()
     assert set(rooms) <= {room_of("ana")}
 
@@ -115,7 +116,7 @@ def test_a_delete_without_conditions_deletes_the_own_rows_alone(
     with rooms_of(two, "ana").write_transaction() as connection:
         unread = next(table for table in ALL_TABLES if table.name == "unread")
         assert connection.execute(sa.delete(unread)).rowcount == 1
-    with rooms_of(two, "bob").read_transaction() as connection:
+    with rooms_of(two, "bob").read_transaction(EVERYTHING) as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(unread)) == 1
 
 
@@ -158,7 +159,7 @@ def test_the_role_owns_nothing_and_cannot_log_in(database: str) -> None:
 def test_settings_end_with_their_transaction(read: Memory) -> None:
     """As PgBouncer needs it: the connection that the next one gets has no room and no role."""
     engine = rooms_of(read, "ana").engine
-    with rooms_of(read, "ana").read_transaction():
+    with rooms_of(read, "ana").read_transaction(EVERYTHING):
         pass
     with engine.connect() as connection:
         query = sa.text("SELECT current_setting('app.room', true), current_user")
@@ -389,7 +390,7 @@ def test_numbers_are_counted_in_each_room_and_never_given_twice(two: Memory) -> 
     ana.add(said("second", id="m2"), session_id="s")
     ana.forget(message="m2")
     ana.add(said("third", id="m3"), session_id="s")
-    with rooms_of(two, "ana").read_transaction() as connection:
+    with rooms_of(two, "ana").read_transaction(EVERYTHING) as connection:
         assert connection.scalars(
             sa.select(messages.c.n).order_by(messages.c.n)
         ).all() == [1, 3]
@@ -410,7 +411,7 @@ def test_work_of_a_process_that_ended_is_taken_over(database: str) -> None:
     with Memory(database, embeddings="hash", settings=QUICK) as memory:
         until = time.monotonic() + 20
         while time.monotonic() < until:
-            with rooms_of(memory, "ana").read_transaction() as connection:
+            with rooms_of(memory, "ana").read_transaction(EVERYTHING) as connection:
                 if connection.scalar(sa.text("SELECT count(*) FROM vectors")):
                     break
             time.sleep(0.2)

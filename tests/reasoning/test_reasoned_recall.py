@@ -11,6 +11,7 @@ from langmem_graph.retrieval.facts import find_facts
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.settings import Settings
 from langmem_graph.storage.graph_neighbours import CAUSAL
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.record_writes import add_link
 from tests.support.goals import ASKED, BAD, PLAN
 from tests.support.reasoning import ANA, calls, with_records
@@ -159,7 +160,9 @@ def test_relations_steer_the_search(open_memory: Any) -> None:
 
     def texts(query: str, k: int, relation: Any) -> list[str]:
         with services.room("ana") as room:
-            found = find_facts(UserSearch.of(services, room), query, k, relation)
+            found = find_facts(
+                UserSearch.of(services, room, EVERYTHING), query, k, relation
+            )
         return [fact.text for fact in found]
 
     assert "A trip to Rome" in texts("flood cellar", 2, "causal")
@@ -187,7 +190,7 @@ def test_messages_whose_records_are_superseded_are_outdated(open_memory: Any) ->
     ana.add_records([{**new, "supersedes": ["old"]}])
     services = memory._services
     with services.room("ana") as room:
-        found = find_facts(UserSearch.of(services, room), SAID["m5"], 9)
+        found = find_facts(UserSearch.of(services, room, EVERYTHING), SAID["m5"], 9)
     by_id = {fact.id: fact for fact in found}
     assert by_id["record:old"].outdated
     assert by_id["record:old"].message_ids == ["m5"]  # which it stands for

@@ -25,6 +25,7 @@ from langmem_graph.storage import (
     tables,
 )
 from langmem_graph.storage.call_log import write_calls
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.record_writes import Change, Words, naive
 from langmem_graph.topics.track_and_profile_files import (
     ProfileFile,
@@ -218,7 +219,10 @@ class World:
             assert not db.execute(names).fetchall()
 
     def _check_chroma(self) -> None:
-        with self._room() as room, room.database.read_transaction() as connection:
+        with (
+            self._room() as room,
+            room.database.read_transaction(EVERYTHING) as connection,
+        ):
             wanted: dict[str, set[int]] = defaultdict(set)
             for layer, n in connection.exec_driver_sql("SELECT layer, n FROM vectors"):
                 wanted[layer].add(n)

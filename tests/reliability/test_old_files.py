@@ -14,6 +14,7 @@ from sqlalchemy import create_engine
 from langmem_graph.ids_and_times import folder_name
 from langmem_graph.memory import Memory
 from langmem_graph.storage import migrations, tables
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.sqlite_database import Database
 from langmem_graph.store import item_tables
 from langmem_graph.store.chroma_store import ChromaStore
@@ -193,7 +194,9 @@ def test_a_new_file_is_what_all_steps_make(tmp_path: Path, steps: Any) -> None:
     for name in ("new", "another"):
         file = tmp_path / f"{name}.db"
         with closing(Database(file, busy_timeout=5, steps=steps)) as database:
-            ids.add(database.read(lambda c: tables.get_meta(c, "ledger_id")))
+            ids.add(
+                database.read(lambda c: tables.get_meta(c, "ledger_id"), EVERYTHING)
+            )
         assert _shape(file) == _shape(tmp_path / "steps" / "ledger.db")
         with closing(sqlite3.connect(file)) as db:
             assert db.execute("PRAGMA user_version").fetchone() == (len(steps),)

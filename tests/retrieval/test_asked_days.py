@@ -12,6 +12,7 @@ from langmem_graph.retrieval import ranking
 from langmem_graph.retrieval.facts import find_facts
 from langmem_graph.retrieval.ranking import QueryDays
 from langmem_graph.retrieval.search_common import UserSearch
+from langmem_graph.storage.reading import EVERYTHING
 
 ASKED = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
 ON = {
@@ -54,7 +55,7 @@ def test_the_first_look_up_of_a_reasoned_recall_does_so_too(open_memory: Any) ->
     memory = open_memory(None)
     ana = told(memory)
     with memory._services.room(ana.id) as room:
-        search = UserSearch.of(memory._services, room)
+        search = UserSearch.of(memory._services, room, EVERYTHING)
         asked = search.asked_at(ASKED)
         for question, days in ON.items():
             facts = find_facts(asked, question, 3)

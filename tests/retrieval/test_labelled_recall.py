@@ -22,6 +22,7 @@ from langmem_graph.retrieval.quoted_context import (
 from langmem_graph.retrieval.record_search import best_of_chains
 from langmem_graph.retrieval.search_common import UserSearch
 from langmem_graph.schemas import Label, Message
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.tokens import TokenCounter, estimate
 from tests.conftest import said
 from tests.support.homes import HOMES, changed, live_in, told
@@ -315,7 +316,9 @@ def test_one_hit_brings_all_of_a_chain_where_values_over_time_are_asked_for(
         {"relation": way} if way == "temporal" else {"history": True}
     )
     with services.room("ana") as room:
-        found = find_facts(UserSearch.of(services, room), "Oslo", 1, **asked)
+        found = find_facts(
+            UserSearch.of(services, room, EVERYTHING), "Oslo", 1, **asked
+        )
     last = len(HOMES)
     newest = [f"r{n}" for n in range(last - MOST_OLDER, last + 1)]
     assert sorted(fact.record_id or "" for fact in found) == newest
@@ -326,7 +329,9 @@ def chain_of(memory: Memory, query: str) -> set[str | None]:
     """The records that one hit of a chain brings."""
     services = memory._services
     with services.room("ana") as room:
-        found = find_facts(UserSearch.of(services, room), query, 1, history=True)
+        found = find_facts(
+            UserSearch.of(services, room, EVERYTHING), query, 1, history=True
+        )
     return {fact.record_id for fact in found}
 
 
@@ -361,7 +366,9 @@ def test_facts_of_a_chain_are_the_newest_and_the_nearest(
     told(ana, "Ana likes figs in Oslo.", "figs", "figs", "2025-01-01")
     services = memory._services
     with services.room("ana") as room:
-        found = find_facts(UserSearch.of(services, room), "Ana Oslo", 4, relation)
+        found = find_facts(
+            UserSearch.of(services, room, EVERYTHING), "Ana Oslo", 4, relation
+        )
     homes = {fact.record_id: fact for fact in found if "live" in fact.text}
     assert sorted(homes) == ["r3", f"r{len(HOMES)}"]
     assert (homes["r3"].outdated, homes[f"r{len(HOMES)}"].outdated) == (True, False)

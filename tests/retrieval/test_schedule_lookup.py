@@ -27,6 +27,7 @@ from langmem_graph.retrieval.schedule_lookup import (
 )
 from langmem_graph.schedule.times import EventTime
 from langmem_graph.settings import Settings, StorageSettings
+from langmem_graph.storage.reading import EVERYTHING
 from tests.support.examples import examples
 from tests.support.schedule_cases import (
     AUCKLAND,
@@ -89,7 +90,7 @@ def product(memory: Memory, case: Case) -> dict[str, str]:
     assert event is not None
     with (
         memory._services.room(ana.id) as room,
-        room.database.read_transaction() as connection,
+        room.database.read_transaction(EVERYTHING) as connection,
     ):
         found = overlaps_at(connection, event, Settings())
     return {one.fact.text: _span(*one.span) for one in found}
@@ -239,7 +240,7 @@ def test_the_line_says_when_on_the_items_own_clock(
     assert event is not None
     with (
         memory._services.room(ana.id) as room,
-        room.database.read_transaction() as connection,
+        room.database.read_transaction(EVERYTHING) as connection,
     ):
         (found,) = overlaps_at(connection, event, Settings())
     assert found.line == f"The schedule has something at that time: {line}"
@@ -260,7 +261,7 @@ def test_whose_it_is_stands_beside_it(memory: Memory) -> None:
     assert event is not None
     with (
         memory._services.room(ana.id) as room,
-        room.database.read_transaction() as connection,
+        room.database.read_transaction(EVERYTHING) as connection,
     ):
         (found,) = overlaps_at(connection, event, Settings())
     assert found.line.endswith(' [m], about "tom \\"x\\""')

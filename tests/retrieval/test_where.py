@@ -2,15 +2,19 @@
 
 import random
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from langmem_graph.filters import parsed
 from langmem_graph.memory import Memory
 from langmem_graph.retrieval import search_common
+from langmem_graph.retrieval.schedule_lookup import said_of_days
 from langmem_graph.storage.full_text import MESSAGE_WORDS
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.words import TermCounts, query_terms
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.tools import create_memory_tools
@@ -39,7 +43,7 @@ def words_that_pass(place: object) -> None:
         user.add([{"role": "user", "content": one} for one in said], session_id="s")
         with (
             memory._services.room("ana") as room,
-            room.database.read_transaction() as connection,
+            room.database.read_transaction(EVERYTHING) as connection,
         ):
             terms, chance = query_terms("budget of 12 bees"), np.random.default_rng(5)
             for rows in (0, 100):
@@ -191,3 +195,25 @@ def test_rooms_too_large_to_hold(
             assert len(ids) == min(20, len(passing))
             assert set(ids) <= set(passing)
             assert ids == passing[:20] or few == 1  # an index is approximate
+
+
+def test_what_was_told_of_a_day_passes_the_filter(memory: Memory) -> None:
+    ana = memory.user("ana")
+    told = {
+        "atlas": "On Friday I am at the dentist.",
+        "home": "On Friday we paint the hall.",
+    }
+    for project, text in told.items():
+        about = {"role": "user", "content": text, "id": project}
+        ana.add(
+            about, session_id=project, at="2030-01-01", metadata={"project": project}
+        )
+    friday = date(2030, 1, 4)
+    now = datetime(2030, 1, 2, tzinfo=UTC)
+    with memory._services.room("ana") as room:
+        for where, expected in (
+            (EVERYTHING, {"atlas", "home"}),
+            (parsed({"project": "atlas"}), {"atlas"}),
+        ):
+            facts = said_of_days(room, where, {friday}, now)
+            assert {name for fact in facts for name in fact.message_ids} == expected

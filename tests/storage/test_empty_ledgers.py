@@ -17,6 +17,7 @@ from langmem_graph import ChromaStore, Memory
 from langmem_graph.cli.commands import app
 from langmem_graph.errors import StorageError
 from langmem_graph.storage import sqlite_database
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.testing import HashEmbeddings
 from tests.conftest import said
 from tests.support.settings import nested
@@ -257,7 +258,9 @@ def _make(file: Path, start: Any, answers: Any) -> None:
 
     start.wait(20)
     database = Database(file, busy_timeout=20)
-    answers.put(database.read(lambda c: c.exec_driver_sql("SELECT 1").scalar()))
+    answers.put(
+        database.read(lambda c: c.exec_driver_sql("SELECT 1").scalar(), EVERYTHING)
+    )
     database.close()
 
 

@@ -23,6 +23,7 @@ from langmem_graph.errors import SchemaTooNewError, StorageError
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.storage import former_history, migrations, record_effects
 from langmem_graph.storage.effects import fold
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.tables import records
 from langmem_graph.testing import HashEmbeddings
 
@@ -84,7 +85,10 @@ def test_what_was_stored_is_made_by_effects(place: Path, user: str) -> None:
                 row.pop("valid_to", None)
         assert found == ANSWERED[user]
         room = memory._services.room(user)
-        with room as opened_room, opened_room.database.read_transaction() as connection:
+        with (
+            room as opened_room,
+            opened_room.database.read_transaction(EVERYTHING) as connection,
+        ):
             numbers = list(connection.scalars(select(records.c.n)))
             made = record_effects.effects_of(connection, numbers)
             for row in connection.execute(select(records)):

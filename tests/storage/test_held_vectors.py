@@ -14,6 +14,7 @@ from langmem_graph.schemas import MessageHit
 from langmem_graph.settings import RankingSettings, Settings, StorageSettings
 from langmem_graph.storage import held_vectors
 from langmem_graph.storage.held_vectors import HeldVectors, State, held
+from langmem_graph.storage.reading import EVERYTHING
 from tests.conftest import said
 
 FEW = Settings(ranking=RankingSettings(dense_candidates=4))
@@ -105,9 +106,9 @@ def test_a_reader_beside_a_writer_holds_them_too(
                 )
         with (
             beside._services.room("u") as room,
-            room.database.read_transaction() as connection,
+            room.database.read_transaction(EVERYTHING) as connection,
         ):
-            search = RoomSearch.of(beside._services, room)
+            search = RoomSearch.of(beside._services, room, EVERYTHING)
             vectors = search.held(connection, State.of(connection))
             assert vectors
             assert _items(vectors) == list(range(1, 10))
@@ -184,13 +185,13 @@ def test_an_earlier_transaction_sees_what_was_there(
     )
     with memory._services.room("u") as room:
         database: Any = room.database
-        with database.read_transaction() as earlier:
+        with database.read_transaction(EVERYTHING) as earlier:
             before = held(database, earlier, State.of(earlier), 4)
             user.add([said("a green boat", metadata={"half": 1})], session_id="s")
             _found(user, {"half": 1})
             again = held(database, earlier, State.of(earlier), 4)
             assert again and again.word_counts(earlier, ["boat"]) == {"boat": 9}
-        with database.read_transaction() as later:
+        with database.read_transaction(EVERYTHING) as later:
             after = held(database, later, State.of(later), 4)
             assert after and after.word_counts(later, ["boat"]) == {"boat": 10}
     assert before
@@ -210,7 +211,7 @@ def test_vectors_made_anew_take_the_place_of_the_old(
     _found(user)
     with (
         memory._services.room("u") as room,
-        room.database.read_transaction() as connection,
+        room.database.read_transaction(EVERYTHING) as connection,
     ):
         vectors = held(room.database, connection, State.of(connection), 4)
     assert vectors

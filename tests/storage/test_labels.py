@@ -12,6 +12,7 @@ from sqlalchemy import event
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import NO_LONGER, ChangeRelation, Label
 from langmem_graph.storage import record_queries, record_writes, superseded_labels
+from langmem_graph.storage.reading import EVERYTHING
 from tests.conftest import said
 from tests.support.homes import HOMES, changed, live_in, told
 
@@ -22,7 +23,7 @@ def of_records(memory: Memory, *ids: str) -> dict[str, list[Label]]:
     """The labels by record."""
     with (
         memory._services.room("ana") as room,
-        room.database.read_transaction() as connection,
+        room.database.read_transaction(EVERYTHING) as connection,
     ):
         numbers = record_queries.numbers_of(connection, ids)
         found = superseded_labels.labels_of_records(connection, numbers.values())
@@ -33,7 +34,7 @@ def of_messages(memory: Memory, *ids: str) -> dict[str, list[Label]]:
     """The labels by message."""
     with (
         memory._services.room("ana") as room,
-        room.database.read_transaction() as connection,
+        room.database.read_transaction(EVERYTHING) as connection,
     ):
         numbers = {
             i: row[0]

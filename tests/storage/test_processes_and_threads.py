@@ -22,6 +22,7 @@ from langmem_graph.errors import (
 )
 from langmem_graph.graphs.goal_graph import create_goal_graph
 from langmem_graph.memory import Memory
+from langmem_graph.storage.reading import EVERYTHING
 from tests.conftest import said
 
 Reopen = Callable[..., Memory]
@@ -112,7 +113,7 @@ def test_a_commit_is_written_through_and_what_is_deleted_is_overwritten(
     """No test can cut the power, so SQLite is asked what it would do."""
     with (
         memory._services.room("u", create=True) as room,
-        room.database.read_transaction() as ledger,
+        room.database.read_transaction(EVERYTHING) as ledger,
     ):
         asked = {name: ledger.exec_driver_sql(f"PRAGMA {name}") for name in PRAGMAS}
         assert {name: answer.scalar() for name, answer in asked.items()} == PRAGMAS

@@ -24,6 +24,7 @@ from langmem_graph.storage import (
 )
 from langmem_graph.storage.add_records import draft
 from langmem_graph.storage.effects import ADOPT, CONFIRM, ENDING, SKIP, fold
+from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.record_writes import Change, Words, naive
 from langmem_graph.storage.tables import effects, records
 from tests.conftest import said
@@ -109,7 +110,7 @@ def test_a_schedule_item_is_looked_up_until_its_cancelling_takes_effect(
     talk.change("yoga", "cancels", "m1", since=text(30))
     with (
         memory._services.room("u") as room,
-        room.database.read_transaction() as connection,
+        room.database.read_transaction(EVERYTHING) as connection,
     ):
         assert [row.n for row in record_queries.scheduled(connection, day(29))] == [1]
         assert record_queries.scheduled(connection, day(31)) == []
