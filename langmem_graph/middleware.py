@@ -233,7 +233,11 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Complete and check a call of one of `ground_tools`; others run as
         they are.
         """
-        return at_once(self._wrap_tool_call(request, either(True, handler), True))
+
+        async def here(changed: ToolCallRequest) -> Any:
+            return handler(changed)
+
+        return at_once(self._wrap_tool_call(request, here, True))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: ToolHandler

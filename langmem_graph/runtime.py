@@ -31,6 +31,7 @@ from langmem_graph.threads import (
     in_thread,
     result_of,
     start_thread,
+    uninterrupted,
     without_exits,
 )
 from langmem_graph.view import View
@@ -312,13 +313,17 @@ def either(
     twin.
 
     The method itself if `blocking`, and nothing then waits; else the twin, or without
-    one the method in a thread.
+    one the method in a thread. A method without a twin is no public one: it is kept
+    apart from interrupts here.
     """
+    if not blocking:
+        return twin or partial(in_thread, method)
+    work = method if twin else uninterrupted(method)
 
     async def here(*args: P.args, **options: P.kwargs) -> T:
-        return method(*args, **options)
+        return work(*args, **options)
 
-    return here if blocking else twin or partial(in_thread, method)
+    return here
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
