@@ -207,8 +207,8 @@ def uninterrupted(work: Callable[P, T]) -> Callable[P, T]:
 
 
 def opened(work: Callable[[], T], undo: Callable[[T], object]) -> T:
-    """What the work opens, in another thread; where an interrupt ends the wait for it,
-    it is undone.
+    """What the work opens, in another thread; where an interrupt, or whatever a
+    signal's handler raises, ends the wait for it, it is undone.
     """
     is_left = Event()
     made = list[T]()
@@ -231,6 +231,6 @@ def opened(work: Callable[[], T], undo: Callable[[T], object]) -> T:
     try:
         uninterrupted(begin)()
         return made[0]
-    except KeyboardInterrupt:
+    except BaseException:  # where the work itself has failed, nothing was made
         uninterrupted(leave)()
         raise

@@ -48,8 +48,14 @@ NOT_INSIDE = {
 TAKING, FUTURES = threading.Condition.__enter__.__code__, futures_of_python.__file__
 
 
+class SoftLimitError(Exception):
+    """What a signal's handler may raise, as those of task queues do."""
+
+
 @contextmanager
-def interrupted_at(place: int) -> Iterator[list[int]]:
+def interrupted_at(
+    place: int, by: type[BaseException] = KeyboardInterrupt
+) -> Iterator[list[int]]:
     """Raise KeyboardInterrupt at the so-manyth line that this thread runs; counts the lines."""
     lines, before = [0], sys.gettrace()
 
@@ -59,7 +65,7 @@ def interrupted_at(place: int) -> Iterator[list[int]]:
         lines[0] += event == "line"
         if lines[0] == place:
             lines[0] += 1
-            raise KeyboardInterrupt
+            raise by
         return trace
 
     sys.settrace(trace)
@@ -191,9 +197,17 @@ def test_a_stores_method_that_was_interrupted_anywhere_leaves_nothing_open(
         pass
 
 
-@pytest.mark.parametrize("opened", ["memory", "store"])
+@pytest.mark.parametrize(
+    ("opened", "by"),
+    [
+        ("memory", KeyboardInterrupt),
+        ("memory", SystemExit),
+        ("store", KeyboardInterrupt),
+        ("store", SoftLimitError),
+    ],
+)
 def test_an_opening_that_was_interrupted_anywhere_leaves_nothing_open(
-    opened: str, tmp_path: Path
+    opened: str, by: type[BaseException], tmp_path: Path
 ) -> None:
     def open_at(path: Path) -> Any:
         if opened == "store":
@@ -208,9 +222,9 @@ def test_an_opening_that_was_interrupted_anywhere_leaves_nothing_open(
     for place in everywhere:
         path, made = tmp_path / f"{place}", list[Any]()
         try:
-            with interrupted_at(place):
+            with interrupted_at(place, by):
                 made.append(open_at(path))
-        except KeyboardInterrupt as problem:
+        except by as problem:
             kept.append(problem)
         for one in [*made, open_at(path)]:
             one.close()
