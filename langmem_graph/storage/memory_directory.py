@@ -38,7 +38,7 @@ from langmem_graph.storage.directory_lock import (
 )
 from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.sqlite_database import Database, explained_files, is_lost
-from langmem_graph.storage.user_room import FolderRoom
+from langmem_graph.storage.user_room import FolderRoom, closed_on_error
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -49,19 +49,22 @@ WAIT_SECONDS = 30.0
 _OWNER = "SELECT value FROM meta WHERE key = ?"
 # after a reload
 _OPEN: dict[tuple[Path, bool], "MemoryDirectory"] = globals().get("_OPEN", {})
-OPEN_GUARD = threading.RLock()
-"""Held while directories, and folders of stores, are opened and closed."""
+_GUARDS: dict[tuple[Path, bool], threading.RLock] = {}
+"""One for each directory, held while it is opened and closed."""
 _FORKED_IN_USE = threading.Event()
 """Set in a process that was forked while another thread of its parent used a memory."""
 
 
+def _guard_of(key: tuple[Path, bool]) -> threading.RLock:
+    return _GUARDS.setdefault(key, threading.RLock())
+
+
 def _after_fork() -> None:
-    global OPEN_GUARD  # noqa: PLW0603  # a lock whose owner is gone cannot be released
     # else its owner is a thread of the parent
-    is_free = OPEN_GUARD.acquire(blocking=False)
-    if not is_free or any(directory.is_in_use() for directory in _OPEN.values()):
+    are_free = all(guard.acquire(blocking=False) for guard in _GUARDS.values())
+    if not are_free or any(directory.is_in_use() for directory in _OPEN.values()):
         _FORKED_IN_USE.set()
-    OPEN_GUARD = threading.RLock()
+    _GUARDS.clear()  # a lock whose owner is gone cannot be released
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -105,6 +108,8 @@ class MemoryDirectory(NotCopied):
         self._ended = threading.Event()
         self._uses = 0
         self.store_calls = 0
+        self.store_guard = threading.RLock()
+        """Held while the folder of the stores is opened and closed."""
         # for a database; never called here
         self.on_due: Callable[[str], None] | None = None
         self._lock = self._take_lock()
@@ -131,7 +136,7 @@ class MemoryDirectory(NotCopied):
             raise ForkedProcessError
         # not `resolve`, which raises a RuntimeError for links that lead in a circle
         key = (Path(os.path.realpath(path)), read_only)
-        with OPEN_GUARD:
+        with _guard_of(key):
             directory = _OPEN.get(key)
             if directory is None or directory.is_foreign():
                 directory = _OPEN[key] = cls(key[0], settings, chroma, read_only)
@@ -162,9 +167,9 @@ class MemoryDirectory(NotCopied):
         calls = self.store_calls + sum(
             len(room.callers) for room in self._folders.values()
         )
-        return (
-            calls > 0 or bool(self._reserved) or not self._guard.acquire(blocking=False)
-        )
+        guards = (self._guard, self.store_guard)
+        are_free = all(guard.acquire(blocking=False) for guard in guards)
+        return calls > 0 or bool(self._reserved) or not are_free
 
     def _take_lock(self) -> DirectoryLock | None:
         if self._read_only:
@@ -348,6 +353,8 @@ class MemoryDirectory(NotCopied):
         room = FolderRoom(
             folder, user_id, self._settings, server=server, read_only=read_only
         )
+        with closed_on_error(room):
+            room.prepare()
         room.database.check_lock = self.check_lock
         room.database.ended = self._ended
         return room
@@ -428,10 +435,11 @@ class MemoryDirectory(NotCopied):
         """
         if self.is_foreign():
             return
-        with OPEN_GUARD:
+        key = (self.path, self._read_only)
+        with _guard_of(key):
             self._uses -= 1
             if self._uses == 0:
-                _OPEN.pop((self.path, self._read_only), None)
+                _OPEN.pop(key, None)
                 self._close(until)
 
     def _close(self, until: float) -> None:

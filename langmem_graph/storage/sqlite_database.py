@@ -79,9 +79,13 @@ class Database:
             hide_parameters=True,  # an error or a log must not quote what is stored
         )
         event.listen(self._engine, "begin", _begin)
-        with self._explained(), explained_files(self.file):
-            self._prepare()
-            self._identity = identity_of(self.file)
+        try:
+            with self._explained(), explained_files(self.file):
+                self._prepare()
+                self._identity = identity_of(self.file)
+        except BaseException:
+            self.close()
+            raise
 
     def _prepare(self) -> None:
         if is_lost(self.file):

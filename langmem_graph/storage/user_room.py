@@ -9,7 +9,8 @@ import shutil
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,6 +148,16 @@ class OpenLedger:
         """Release what is open."""
         self.index.close()
         self.database.close()
+
+
+@contextmanager
+def closed_on_error(ledger: OpenLedger) -> Iterator[None]:
+    """Close a ledger whose opening fails in the block."""
+    try:
+        yield
+    except BaseException:
+        ledger.close()
+        raise
 
 
 class LedgerFolder(OpenLedger):
@@ -291,13 +302,13 @@ class FolderRoom(LedgerFolder, Room):
         self.user_id = user_id
         self.working = FairLock()
         self.healed = read_only
-        if not read_only:
-            self._prepare()
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Check whose folder this is, give up old claims, and compare the index with
         the ledger.
         """
+        if self.read_only:
+            return
         with self.database.write_transaction() as connection:
             owner = owner_of(connection) or self.user_id
             if owner != self.user_id:

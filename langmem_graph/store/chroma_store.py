@@ -77,13 +77,25 @@ def _embedder_of(
     return embedder
 
 
-@uninterrupted
-def _release(folder: SharedFolder | None, directory: MemoryDirectory | None) -> None:
-    """End what an opening that failed has begun."""
-    if folder is not None:
-        folder.leave(0.0)
-    if directory is not None:
+_Opened = tuple[MemoryDirectory, SharedFolder]
+
+
+def _open(location: Any, settings: Settings, chroma: Any) -> _Opened:
+    """The directory, and the folder of the stores in it: until that is open, the
+    directory is kept, also where nobody waits for it any more.
+    """
+    directory = MemoryDirectory.open(location, settings, chroma=chroma, read_only=False)
+    try:
+        return directory, SharedFolder.enter(directory, settings)
+    except BaseException:
         directory.release(0.0)
+        raise
+
+
+def _release(opened: _Opened) -> None:
+    directory, folder = opened
+    folder.leave(0.0)
+    directory.release(0.0)
 
 
 class ChromaStore(Closing, BaseStore):
@@ -153,24 +165,15 @@ class ChromaStore(Closing, BaseStore):
         self._closed = False
         self._closing = Lock()
         self._waiting = {kind: deque[Call]() for kind in ("reading", "writing")}
-        directory = folder = None
+        made = None
         try:
-            directory = opened(
-                lambda: MemoryDirectory.open(
-                    location, self._settings, chroma=chroma, read_only=False
-                ),
-                lambda directory: directory.release(0.0),
-            )
-            folder = opened(
-                partial(SharedFolder.enter, directory, self._settings),
-                lambda folder: folder.leave(0.0),
-            )
-            self._directory = directory
-            self._folder = folder
-            self._writer = Writer(folder, self._embedder, self._settings)
+            made = opened(partial(_open, location, self._settings, chroma), _release)
+            self._directory, self._folder = made
+            self._writer = Writer(self._folder, self._embedder, self._settings)
             uninterrupted(self._writer.do_all)()
         except BaseException:
-            _release(folder, directory)
+            if made is not None:
+                uninterrupted(_release)(made)
             raise
 
     @classmethod

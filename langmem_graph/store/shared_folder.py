@@ -10,11 +10,11 @@ from time import monotonic
 
 from langmem_graph.errors import ClosedMemoryError, IndexUnavailableError, StorageError
 from langmem_graph.settings import Settings
-from langmem_graph.storage import memory_directory, tables
+from langmem_graph.storage import tables
 from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.sqlite_database import explained_files
-from langmem_graph.storage.user_room import FairLock, LedgerFolder
+from langmem_graph.storage.user_room import FairLock, LedgerFolder, closed_on_error
 from langmem_graph.store import item_tables
 
 _log = logging.getLogger(__name__)
@@ -43,14 +43,17 @@ class SharedFolder(LedgerFolder):
         """Held by the one thread that writes, or does a batch of due work."""
         self._stores = 0
         self._call_ended = threading.Condition()
-        self._check_index()
 
     @classmethod
     def enter(cls, directory: MemoryDirectory, settings: Settings) -> "SharedFolder":
         """The directory's shared folder, opened for the first store of this process."""
-        with memory_directory.OPEN_GUARD:
-            shared = _OPEN.get(directory) or cls(directory, settings)
-            _OPEN[directory] = shared
+        with directory.store_guard:
+            shared = _OPEN.get(directory)
+            if shared is None:
+                shared = cls(directory, settings)
+                with closed_on_error(shared):
+                    shared._check_index()
+                _OPEN[directory] = shared
             shared._stores += 1
             return shared
 
@@ -58,7 +61,7 @@ class SharedFolder(LedgerFolder):
         """End one store's use; the last one closes the files when calls have ended, or
         then.
         """
-        with memory_directory.OPEN_GUARD:
+        with self._directory.store_guard:
             self._stores -= 1
             if self._stores:
                 return

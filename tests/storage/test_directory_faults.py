@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,25 @@ def test_a_newer_ledger_is_refused_and_left_alone(reopen: Reopen) -> None:
     assert ledger.read_bytes() == before
     with pytest.raises(SchemaTooNewError, match="Upgrade"):
         reopen(read_only=True).user("u").search_conversation("hello")
+
+
+@pytest.mark.parametrize("how", ["of another user", "newer"])
+def test_a_ledger_that_is_refused_is_closed(reopen: Reopen, how: str) -> None:
+    memory = reopen()
+    memory.user("u").add(said("hello"), session_id="s")
+    own = folder(memory, "u")
+    other = folder(memory, "v")
+    memory.close()
+    if how == "newer":
+        with closing(sqlite3.connect(own / "ledger.db")) as ledger:
+            ledger.execute("PRAGMA user_version = 999")
+    own.rename(other)
+    # the error has all of its frames
+    with pytest.raises(StorageError) as refused:
+        reopen().user("v").add(said("hello"), session_id="s")
+    links = Path("/proc/self/fd").iterdir()
+    opened = [link for link in links if str(other) in os.path.realpath(link)]
+    assert opened == [], refused.value
 
 
 def test_an_older_ledger_is_migrated_with_everything_in_it(

@@ -1,18 +1,25 @@
 """A ChromaStore among processes, threads and loops."""
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
+from filelock import FileLock, Timeout
 
 from langmem_graph.errors import ClosedMemoryError, MemoryLockedError
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
+from langmem_graph.store.shared_folder import SharedFolder
 from tests.support.store_items import EAGER, NUTS, vectors_in
 
 
@@ -75,3 +82,59 @@ async def test_the_loop_is_never_blocked(tmp_path: Path) -> None:
             await store.adelete(("n",), "3")
             assert await store.alist_namespaces() == [("n",), ("warm",)]
             await store.arebuild()
+
+
+Events = tuple[threading.Event, threading.Event]
+
+
+@pytest.fixture
+def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[Events]:
+    """The first is set once an opening asks Chroma, which answers with the second."""
+    asked, answered = threading.Event(), threading.Event()
+
+    def ask(_: SharedFolder) -> None:
+        asked.set()
+        answered.wait(20)
+
+    monkeypatch.setattr(SharedFolder, "_check_index", ask)
+    yield asked, answered
+    answered.set()
+
+
+def test_a_chroma_that_does_not_answer_holds_up_no_other_directory(
+    tmp_path: Path, stuck: Events
+) -> None:
+    begun = time.monotonic()
+    here = Memory(tmp_path / "here", embeddings="hash")
+    elsewhere = Memory(tmp_path / "elsewhere", embeddings="hash")
+    opening = threading.Thread(
+        target=lambda: ChromaStore(tmp_path / "here", embeddings="hash").close(),
+        daemon=True,
+    )
+    opening.start()
+    assert stuck[0].wait(10)
+    Memory(tmp_path / "new", embeddings="hash").close()
+    elsewhere.close()
+    here.close()
+    assert time.monotonic() - begun < 10
+
+
+def test_an_opening_that_nobody_waits_for_keeps_its_directory_to_its_end(
+    tmp_path: Path, stuck: Events
+) -> None:
+    asked, answered = stuck
+
+    def interrupt() -> None:
+        asked.wait(10)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        ChromaStore(tmp_path, embeddings="hash")
+    assert time.monotonic() - begun < 10
+    with pytest.raises(Timeout), FileLock(tmp_path / "lock", timeout=0):
+        pass
+    answered.set()
+    with FileLock(tmp_path / "lock", timeout=10):
+        pass
