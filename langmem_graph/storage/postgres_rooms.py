@@ -43,13 +43,14 @@ from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.tables import (
     TRACES_LEFT,
     get_meta,
+    meta,
     note_owner,
     outbox,
     owner_of,
     set_meta,
     unread,
 )
-from langmem_graph.storage.user_room import FairLock, Room
+from langmem_graph.storage.user_room import FairLock, Room, note_deletion
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -245,10 +246,17 @@ class PostgresRooms(NotCopied):
             ]
 
     def erase(self, user_id: str) -> EraseReport:
-        """Delete all rows of a user, then remove them from the tables' pages."""
+        """Delete all rows of a user, then remove them from the tables' pages.
+
+        Where an earlier erasure was killed, or could not remove them, that is done now.
+        """
         self._check_open()
-        if not self.has(user_id):
-            return EraseReport(messages=0, files=0, bytes=0)
+        held = self._delete_rows(user_id) if self.has(user_id) else 0
+        clean = self._remove_traces(self._database(user_id))
+        return EraseReport(messages=held, files=0, bytes=0, traces_left=not clean)
+
+    def _delete_rows(self, user_id: str) -> int:
+        """Delete all rows of a user but a note that they are in the pages still."""
         with self.room(user_id) as room:
             with room.database.write_transaction() as connection:
                 # for a process that is killed before the rows are deleted
@@ -256,16 +264,30 @@ class PostgresRooms(NotCopied):
             room.index.drop()
             with room.database.write_transaction() as connection:
                 held = message_queries.counts(connection).messages
-                deletion = connection.scalar(
-                    sa.text("SELECT pg_current_xact_id()::xid::text")
-                )
-                for table in (*reversed(ROOM_TABLES), work):
+                for table in reversed(ROOM_TABLES):
                     own: sa.ColumnElement[bool] = table.c.room == room.database.room
                     connection.execute(sa.delete(table).where(own))
+                note_deletion(connection)
         with self._changed:
             self._rooms.pop(user_id, None)
-        clean = room.database.remove_deleted(str(deletion))
-        return EraseReport(messages=held, files=0, bytes=0, traces_left=not clean)
+        return held
+
+    def _remove_traces(
+        self, database: PostgresDatabase, seconds: float | None = None
+    ) -> bool:
+        """Remove the words of an erased room from the pages, then the note of them;
+        False where some may be left.
+        """
+        left = database.read(lambda c: get_meta(c, TRACES_LEFT), EVERYTHING)
+        if left is None:
+            return True
+        if not database.checkpoint(seconds):
+            return False
+        with database.write_transaction() as connection:
+            noted = (meta.c.key == TRACES_LEFT) & (meta.c.value == left)
+            connection.execute(sa.delete(meta).where(noted))
+            _take_off_list(connection, database)
+        return True
 
     def release(self, until: float) -> None:
         """Refuse new calls, wait until then for those of other threads, and close
@@ -344,13 +366,23 @@ class PostgresRooms(NotCopied):
 
     def _do_due_work(self, key: uuid.UUID, lease: float) -> None:
         database = PostgresDatabase(self._engine, key, self._settings.storage)
+        database.ended = self._ended
         user_id = database.read(owner_of, EVERYTHING)
         with suppress(LangMemGraphError):  # it stays due
-            if user_id is not None and self.on_due is not None:
+            if user_id is None:
+                self._remove_traces(database, seconds=0.0)
+            elif self.on_due is not None:
                 self.on_due(user_id)
         with database.write_transaction() as connection:
+            _take_off_list(connection, database)
             left = sa.exists().select_from(outbox) | sa.exists().select_from(unread)
             # after a lease
             later = time.time() if connection.scalar(sa.select(left)) else None
             settled = sa.update(work).where(work.c.room == key).values(due_at=later)
             connection.execute(settled)
+
+
+def _take_off_list(connection: Reading, database: PostgresDatabase) -> None:
+    """Take a room off the list that was erased and that nobody has begun anew."""
+    if owner_of(connection) is None:
+        connection.execute(sa.delete(work).where(work.c.room == database.room))

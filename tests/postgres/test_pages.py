@@ -111,6 +111,81 @@ def test_what_an_old_snapshot_keeps_is_told_and_removed_later(
     assert holding(database, "kumquat") == holding(database, "zebra") == set()
 
 
+class KilledError(Exception):
+    """Stands for the end of a process."""
+
+
+@pytest.fixture
+def half_erased(
+    memory: Memory, database: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A database in which a process that was erasing was killed after its commit."""
+
+    def killed(*_: object) -> bool:
+        raise KilledError
+
+    with monkeypatch.context() as patch, pytest.raises(KilledError):
+        patch.setattr(postgres_vacuum, "remove_deleted", killed)
+        memory.user("ana").erase()
+    memory.close()
+    assert holding(database, "kumquat")
+    yield database
+    with Memory(database, embeddings="hash") as opened:
+        assert [user.user_id for user in opened.users()] == ["bob"]
+
+
+def rooms_left(database: str) -> list[int]:
+    """How many rooms have facts, and how many are listed."""
+    with psycopg.connect(database) as admin:
+        counts = (
+            "SELECT count(DISTINCT room) FROM langmem_graph.meta",
+            "SELECT count(*) FROM langmem_graph.work",
+        )
+        return [admin.execute(one).fetchone()[0] for one in counts]
+
+
+def test_erasing_again_removes_what_a_killed_erasure_left(half_erased: str) -> None:
+    with (
+        psycopg.connect(half_erased) as reader,
+        Memory(half_erased, embeddings="hash", settings=SOON) as opened,
+    ):
+        ana = opened.user("ana")
+        reader.execute("SELECT count(*) FROM langmem_graph.messages")
+        for _ in range(2):
+            report = ana.erase()
+            assert (report.messages, report.traces_left) == (0, True)
+        reader.rollback()
+        assert (ana.erase().traces_left, ana.erase().traces_left) == (False, False)
+    assert holding(half_erased, "kumquat") == set()
+    assert rooms_left(half_erased) == [1, 1]
+
+
+def test_who_is_erased_in_part_may_begin_anew(half_erased: str) -> None:
+    with Memory(half_erased, embeddings="hash", settings=SOON) as opened:
+        opened.user("ana").add(said("I like tea"), session_id="s")
+        assert holding(half_erased, "kumquat") == set()
+        assert rooms_left(half_erased) == [2, 2]
+        assert len(opened.user("ana").export()) == 1
+        opened.user("ana").erase()
+    assert rooms_left(half_erased) == [1, 1]
+
+
+@pytest.mark.parametrize("largest", [postgres_vacuum.REWRITTEN_BYTES, 0])
+def test_another_process_takes_over_what_a_killed_erasure_left_once(
+    half_erased: str, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_vacuum.remove_deleted, "__defaults__", (largest,))
+    quick = Settings(storage=StorageSettings(lease_seconds=1.0))
+    with Memory(half_erased, embeddings="hash", settings=quick):
+        until = time.monotonic() + 20
+        while rooms_left(half_erased)[1] > 1:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+    assert bool(holding(half_erased, "kumquat")) is (largest == 0)
+    with Memory(half_erased, embeddings="hash", settings=SOON) as opened:
+        assert opened.user("ana").erase().traces_left is (largest == 0)
+
+
 def test_a_table_in_use_is_not_waited_for_in_a_queue(
     memory: Memory, database: str
 ) -> None:
