@@ -198,7 +198,7 @@ def test_a_user_erased_by_another_process_stays_erased(database: str) -> None:
     ):
         one.user("ana").add(said("secret", id="m1"), session_id="s")
         held = rooms_of(one, "ana")
-        held.ledger_id = held.read(partial(get_meta, key="ledger_id"))
+        held.ledger_id = held.read(partial(get_meta, key="ledger_id"), EVERYTHING)
         assert other.user("ana").erase().messages == 1
         with (
             pytest.raises(StorageError, match="erased by another process"),
