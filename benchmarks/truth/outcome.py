@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from benchmarks.truth.cases import FILLED, USER, Case, message_id
 from benchmarks.truth.watching import Call, as_rows
@@ -19,6 +19,7 @@ from langmem_graph.retrieval.quoted_context import as_data
 from langmem_graph.schedule.times import event_in, occurrences
 from langmem_graph.schemas import Record, RecordChange
 from langmem_graph.settings import Settings
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.record_changes import changes_of
 from langmem_graph.storage.record_queries import numbers_of
 from langmem_graph.storage.tables import calls as call_table
@@ -95,7 +96,7 @@ def _tokens(case: Case) -> int:
 
 
 def _changes(memory: Memory, ids: Sequence[str]) -> dict[str, list[RecordChange]]:
-    def query(connection: Connection) -> dict[str, list[RecordChange]]:
+    def query(connection: Reading) -> dict[str, list[RecordChange]]:
         numbers = numbers_of(connection, ids)
         made = changes_of(connection, numbers.values())
         return {name: made[n] for name, n in numbers.items() if n in made}
@@ -106,7 +107,7 @@ def _changes(memory: Memory, ids: Sequence[str]) -> dict[str, list[RecordChange]
 def _stored_calls(memory: Memory, begun: datetime) -> list[Row]:
     """The memory's own table of its calls, which also says what was refused and why."""
 
-    def query(connection: Connection) -> list[Row]:
+    def query(connection: Reading) -> list[Row]:
         rows = connection.execute(select(call_table).where(call_table.c.at >= begun))
         return [
             {name: _plain(value) for name, value in row._mapping.items()}
