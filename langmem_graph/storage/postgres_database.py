@@ -482,7 +482,7 @@ class PostgresDatabase:
         for it.
         """
         if self._beside is None or self._beside.done():
-            self._beside = start_thread(partial(self.read, query))
+            self._beside = start_thread(partial(self.read, query, EVERYTHING))
 
     @property
     def facts(self) -> dict[str, str] | None:

@@ -134,7 +134,7 @@ def _check_whole(ledger: Path) -> None:
     without = "SELECT n FROM records WHERE n NOT IN (SELECT {} FROM {} WHERE {})"
     for column, table, condition in (
         ("record", "record_sources", "1"),
-        ("record", "history", "op = 'create'"),
+        ("record", "effects", "op = 'create'"),
         ("rowid", "record_words", "1"),
     ):
         assert _rows(ledger, without.format(column, table, condition)) == []
@@ -143,7 +143,7 @@ def _check_whole(ledger: Path) -> None:
     assert _rows(ledger, replaced.format(by)) == []
     assert (
         _rows(
-            ledger, replaced.format("SELECT record FROM history WHERE op = 'supersede'")
+            ledger, replaced.format("SELECT record FROM effects WHERE op = 'supersede'")
         )
         == []
     )
