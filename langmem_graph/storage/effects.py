@@ -206,11 +206,6 @@ def _without(
     return {**event, "skipped": sorted(skipped)[-MOST_SKIPPED:]}
 
 
-def values_of(state: State) -> dict[str, Any]:
-    """A state as the effect of a creation stores it."""
-    return {**vars(state), "valid_to": text_of(state.valid_to)}
-
-
 def text_of(at: datetime | None) -> str | None:
     """A time as an effect's values have it."""
     return None if at is None else at.isoformat()

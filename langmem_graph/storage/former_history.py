@@ -156,7 +156,7 @@ def convert(connection: Connection, last: int) -> int:
         for former in _former(connection, some[0], some[-1]):
             of_record, last = _numbered(_Conversion(former, made, said).run(), last)
             _check(connection, former.row, of_record)
-            rows += [_row(effect) for effect in of_record]
+            rows += [dict(vars(effect)) for effect in of_record]
         if rows:
             connection.execute(sa.insert(effects), rows)
     _convert_removed(connection)
@@ -498,10 +498,6 @@ def _check(connection: Connection, row: Row[Any], made: Sequence[Effect]) -> Non
             "of it; nothing was changed. Please report it; the former version of "
             "langmem-graph still opens this memory."
         )
-
-
-def _row(effect: Effect) -> dict[str, Any]:
-    return dict(vars(effect))
 
 
 def drop(connection: Connection) -> None:

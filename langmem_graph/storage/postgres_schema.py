@@ -318,7 +318,8 @@ def _bring_up_to_date(connection: Connection, version: int) -> None:
         commands += [COVERED, *_NOT_HELD]
     for command in commands:
         connection.exec_driver_sql(command)
-    _make_one_history(connection)
+    if version < 6:
+        _make_one_history(connection)
     for table in ROOM_TABLES:
         _forget_samples(connection, table)
     connection.exec_driver_sql(f"UPDATE {SCHEMA}.version SET version = {VERSION}")

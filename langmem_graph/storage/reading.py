@@ -61,8 +61,9 @@ class Reading(Connection):
         """
         if self.where is None:
             return None
-        is_of_messages = layer == MESSAGES
-        return (messages_matching if is_of_messages else records_matching)(self.where)
+        if layer == MESSAGES:
+            return messages_matching(self.where)
+        return records_matching(self.where)
 
 
 @lru_cache(maxsize=256)

@@ -181,7 +181,7 @@ def _is_linked(
     return connection.scalar(made.limit(1)) is not None
 
 
-def take_back(connection: Reading, numbers: Collection[int]) -> None:
+def mark_undone(connection: Reading, numbers: Collection[int]) -> None:
     """Let these effects not count any more; the caller computes the states anew."""
     query = update(effects).where(effects.c.n.in_(numbers))
     connection.execute(query.values(undone=True))

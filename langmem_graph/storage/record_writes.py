@@ -287,7 +287,8 @@ def add_effect(
         words: those that do it, where a message does.
         at: when it was done, in UTC without a zone; None is now.
     """
-    row = {} if words is None else vars(words)
+    # a copy: these are the attributes themselves
+    row = {} if words is None else dict(vars(words))
     row |= {"change": change.id, "by": change.by, "reason": change.reason}
     row |= {"record": n, "op": op, "by_record": by_record, "new_values": new_values}
     connection.execute(insert(effects).values(**row, at=at or now()))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
 from langmem_graph.errors import LangMemGraphError, StorageError
@@ -41,7 +42,7 @@ def rehearse_directory(directory: Path) -> Iterator[Rehearsal]:
             yield _rehearse_file(file, place)
         except LangMemGraphError as error:
             yield Rehearsal(place, -1, 0, 0, str(error))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, SQLAlchemyError) as error:
             yield Rehearsal(place, -1, 0, 0, f"It cannot be read: {error}")
 
 
@@ -59,12 +60,12 @@ def _rehearse_file(file: Path, place: str) -> Rehearsal:
             if version == 0:
                 raise StorageError("It is no ledger.")
             migrations.migrate(connection, steps)
-            return Rehearsal(place, version, *counted(connection))
+            return Rehearsal(place, version, *_counted(connection))
     finally:
         engine.dispose()
 
 
-def counted(connection: Connection) -> tuple[int, int]:
+def _counted(connection: Connection) -> tuple[int, int]:
     """How many records there are, and how many effects upon them."""
     of_records, of_effects = (
         connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0

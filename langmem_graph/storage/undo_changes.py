@@ -193,7 +193,7 @@ def take_back(connection: Reading, undone: ToUndo) -> bool:
         _drop_support(
             connection, [effect.record], [effect.message, effect.agreed_message]
         )
-    record_effects.take_back(connection, undone.effects)
+    record_effects.mark_undone(connection, undone.effects)
     _drop_support(connection, undone.supported, [undone.message])
     record_effects.refold(connection, undone.touched())
     pairs = [

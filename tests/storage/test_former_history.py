@@ -21,9 +21,15 @@ from typer.testing import CliRunner
 from langmem_graph.cli.commands import app
 from langmem_graph.errors import SchemaTooNewError, StorageError
 from langmem_graph.memory import Memory, UserMemory
-from langmem_graph.storage import former_history, migrations, record_effects
+from langmem_graph.storage import (
+    former_history,
+    migrations,
+    record_effects,
+    record_queries,
+)
 from langmem_graph.storage.effects import fold
 from langmem_graph.storage.reading import EVERYTHING
+from langmem_graph.storage.record_writes import Change, Words
 from langmem_graph.storage.tables import records
 from langmem_graph.testing import HashEmbeddings
 
@@ -186,3 +192,72 @@ def test_a_former_version_refuses_what_was_converted(
     monkeypatch.setattr(migrations, "MIGRATIONS", former)
     with opened(place) as memory, pytest.raises(SchemaTooNewError, match="Upgrade"):
         memory.user("u").records()
+
+
+def test_what_was_removed_on_request_can_still_be_put_back(place: Path) -> None:
+    """Kept words of a change are those of its effect now; a record of which nothing was
+    left is shown again by its creation.
+    """
+    kept = (
+        "INSERT INTO removed_words (request, layer, item, former) VALUES (?, ?, ?, ?)"
+    )
+    quote = json.dumps({"quote": "kept words", "agreed_quote": None})
+    shown = json.dumps({"text": "kept text", "status": "active", "event": None})
+    counts = {}
+    for ledger in place.rglob("ledger.db"):
+        with closing(sqlite3.connect(ledger)) as db, db:
+            (change, message) = db.execute(
+                "SELECT n, message FROM record_changes"
+            ).fetchone()
+            (record,) = db.execute(
+                "SELECT record FROM history WHERE op = 'create'"
+            ).fetchone()
+            db.execute(kept, (message, "record_changes", change, quote))
+            db.execute(kept, (message, "records", record, shown))
+            db.execute(kept, (message, "history", 1, "{}"))
+            counts[ledger] = (message, record)
+    with opened(place) as memory:
+        for user in ANSWERED:
+            memory.user(user).records()
+    for ledger, (message, record) in counts.items():
+        with closing(sqlite3.connect(ledger)) as db:
+            rows = db.execute(
+                "SELECT layer, item, former FROM removed_words ORDER BY n"
+            ).fetchall()
+            (of_words, of_record, of_creation) = [
+                (layer, item, json.loads(former)) for layer, item, former in rows
+            ]
+            said = "SELECT message FROM effects WHERE n = ?"
+            made = "SELECT record, op FROM effects WHERE n = ?"
+            assert (of_words[0], of_words[2]["quote"]) == ("effects", "kept words")
+            assert db.execute(said, (of_words[1],)).fetchone() == (message,)
+            assert of_record == ("records", record, {"text": "kept text"})
+            assert of_creation[0] == "effects"
+            assert of_creation[2]["new_values"]["status"] == "active"
+            assert db.execute(made, (of_creation[1],)).fetchone() == (record, "create")
+
+
+def test_words_stay_what_they_are_when_they_are_stored(place: Path) -> None:
+    with opened(place) as memory:
+        user = memory.user("v")
+        name = user.export_records()[0]["record_id"]
+        room = memory._services.room("v")
+        with room as entered, entered.database.write_transaction() as connection:
+            n = record_queries.numbers_of(connection, [name])[name]
+            words = Words(
+                "confirms", record_queries.citing(connection, [n])[n][0], "yes"
+            )
+            stored = dict(vars(words))
+            change = Change.new("model")
+            record_effects.change_record(connection, n, "confirm", change, {}, words)
+            assert vars(words) == stored
+
+
+def test_another_programs_file_is_named_by_a_dry_run(tmp_path: Path) -> None:
+    folder = tmp_path / "users" / "odd"
+    folder.mkdir(parents=True)
+    with closing(sqlite3.connect(folder / "ledger.db")) as db:
+        db.executescript("CREATE TABLE notes (x); PRAGMA user_version = 3")
+    result = CliRunner().invoke(app, ["migrate", str(tmp_path), "--dry-run"])
+    assert result.exit_code == 0
+    assert "it would fail." in " ".join(result.output.split())
