@@ -33,6 +33,8 @@ UNDO = "undo"
 RESTORE = "restore"
 """A note: what had ended it was forgotten, and it holds again."""
 
+OPS = {"confirms": CONFIRM, "adopts": ADOPT, "skips_once": SKIP, "details": REFINE}
+"""What the relations do that end nothing."""
 ENDING = frozenset({SUPERSEDE, END, EXPIRE})
 NOTES = frozenset({UNDO, RESTORE})
 """Entries of the history that change nothing."""
@@ -57,6 +59,10 @@ class State:
     confirmation: str
     facet: str
     event: dict[str, Any] | None
+
+
+STATE = tuple(State.__dataclass_fields__)
+"""The columns of a record that effects change."""
 
 
 @dataclass(frozen=True)

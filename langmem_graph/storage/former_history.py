@@ -17,8 +17,6 @@ from langmem_graph.errors import StorageError
 from langmem_graph.schemas import NO_LONGER
 from langmem_graph.storage.effects import (
     ACTIVE,
-    ADOPT,
-    CONFIRM,
     CREATE,
     DISCARDED,
     END,
@@ -27,8 +25,10 @@ from langmem_graph.storage.effects import (
     HIDDEN,
     HIDE,
     NOTES,
+    OPS,
     REFINE,
     SKIP,
+    STATE,
     SUPERSEDE,
     SUPERSEDED,
     UNDO,
@@ -88,7 +88,6 @@ record_changes = sa.Table(
 """What a message did to a record, with its words."""
 
 _AT_ONCE = 1_000  # records
-_OPS = {"confirms": CONFIRM, "adopts": ADOPT, "skips_once": SKIP, "details": REFINE}
 _WORDS = (
     "relation",
     "by_record",
@@ -99,7 +98,6 @@ _WORDS = (
     "since",
 )
 _NO_WORDS = dict.fromkeys(_WORDS)
-_STATE = ("status", "valid_to", "confirmation", "facet", "event")
 
 
 def create(connection: Connection) -> None:
@@ -267,7 +265,7 @@ class _Conversion:
         # a reason that repeats the words is not needed beside them
         words = self._words_of(entry, op)
         if words["message"] is not None:
-            op = _OPS.get(words["relation"], op)
+            op = OPS.get(words["relation"], op)
         return Effect(
             n=entry.n,
             change=entry.change,
@@ -283,7 +281,7 @@ class _Conversion:
     def _unknown_creation(self) -> Effect:
         """The creation of a record of which the history tells nothing."""
         making = self.made[self.former.row.n]
-        values = {name: self._value(-1, name) for name in _STATE}
+        values = {name: self._value(-1, name) for name in STATE}
         return self._new(
             CREATE,
             making.change,
@@ -296,7 +294,7 @@ class _Conversion:
     def _values(self, place: int, entry: Row[Any]) -> dict[str, Any]:
         """What an entry set: what the next that set the same has as of before."""
         if entry.op == CREATE:
-            return {name: self._value(-1, name) for name in _STATE}
+            return {name: self._value(-1, name) for name in STATE}
         if entry.op in NOTES:
             return {}
         if entry.op == EXPIRE:
@@ -319,7 +317,7 @@ class _Conversion:
     def _words_of(self, entry: Row[Any], op: str) -> dict[str, Any]:
         """The words of the same change that did the same; they are used once."""
         for change in self.words:
-            does = END if change.relation in NO_LONGER else _OPS[change.relation]
+            does = END if change.relation in NO_LONGER else OPS[change.relation]
             same = op in ENDING if does == END else op in (does, change.relation)
             if change.change == entry.change and same:
                 self.words.remove(change)
@@ -329,7 +327,7 @@ class _Conversion:
     def _of_words(self, change: Row[Any]) -> Effect:
         """Words without an entry: of an import, or of what had ended already."""
         values = dict[str, Any]()
-        op = _OPS.get(change.relation, SUPERSEDE if change.by_record else END)
+        op = OPS.get(change.relation, SUPERSEDE if change.by_record else END)
         if op in ENDING:
             begun = self.former.row.valid_from
             end = change.since or self.said[change.message]
@@ -487,7 +485,7 @@ def _check(connection: Connection, row: Row[Any], made: Sequence[Effect]) -> Non
     When a hidden or discarded record ended was not always stored.
     """
     folded = fold(made)
-    stored = State(**{name: row._mapping[name] for name in _STATE})
+    stored = State(**{name: row._mapping[name] for name in STATE})
     if stored.status in (HIDDEN, DISCARDED) and folded.valid_to != stored.valid_to:
         until = {"valid_to": folded.valid_to}
         connection.execute(sa.update(records).where(records.c.n == row.n).values(until))

@@ -15,12 +15,10 @@ from langmem_graph.errors import explain
 from langmem_graph.schemas import RecordChange
 from langmem_graph.storage import record_effects, record_queries, record_writes
 from langmem_graph.storage.effects import (
-    ADOPT,
-    CONFIRM,
     END,
     ENDING,
     HIDDEN,
-    REFINE,
+    OPS,
     SKIP,
     SUPERSEDE,
     Effect,
@@ -31,7 +29,6 @@ from langmem_graph.storage.record_queries import aware
 from langmem_graph.storage.record_writes import Change, Words, naive
 from langmem_graph.storage.tables import MESSAGES, RECORDS, effects, messages, records
 
-_OPS = {"confirms": CONFIRM, "adopts": ADOPT, "skips_once": SKIP, "details": REFINE}
 CHANGES = "changes"
 """The key of a record's row under which its changes stand."""
 
@@ -175,7 +172,7 @@ def _store_words(
     """Store what the words did to a record, which is stored as it has become."""
     stored = record_effects.effects_of(connection, [n])[n]
     counting = [one for one in stored if one.counts]
-    op = _OPS.get(words.relation, SUPERSEDE if by_record else END)
+    op = OPS.get(words.relation, SUPERSEDE if by_record else END)
     same = [one for one in counting if _is_same(one, words, by_record)]
     if same:
         return

@@ -17,6 +17,7 @@ from langmem_graph.storage.effects import (
     END,
     ENDING,
     REFINE,
+    STATE,
     SUPERSEDE,
     SUPERSEDED,
     Effect,
@@ -38,7 +39,6 @@ from langmem_graph.storage.tables import effects, links, records
 _KINDS = {SUPERSEDES: tuple(sorted(ENDING)), REFINES: (REFINE,)}
 """The links that are made of effects, and the effects of which each is made."""
 LINKS = tuple(_KINDS)
-_STATE = ("status", "valid_to", "confirmation", "facet", "event")
 
 
 def effects_of(connection: Reading, items: Iterable[int]) -> dict[int, list[Effect]]:
@@ -144,7 +144,7 @@ def refold(connection: Reading, items: Iterable[int], *, always: bool = False) -
     With `always` the records count as updated also where nothing is another.
     """
     made = effects_of(connection, items)
-    columns = select(records.c.n, *(records.c[name] for name in _STATE))
+    columns = select(records.c.n, *(records.c[name] for name in STATE))
     for row in list(rows_where_in(connection, columns, records.c.n, made)):
         state = vars(fold(made[row.n]))
         changed = {
