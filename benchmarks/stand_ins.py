@@ -241,7 +241,7 @@ class FillAnswers:
         right = self._right_sources(gold)
         if gold["type"] == "inferred" or _is_concluded(gold["value"]):
             names = dict.fromkeys([*right, "f0"]) if right else {}
-            return [_taken(slot, name, self.shown.sources[name][0]) for name in names]
+            return [_taken(slot, name, self.shown.sources[name][-1]) for name in names]
         parts = {slot: surface(gold)}
         if isinstance(gold["value"], list):
             parts = {f"{slot}.{n}": str(one) for n, one in enumerate(gold["value"])}
@@ -259,7 +259,8 @@ class FillAnswers:
         self, path: str, words: str, right: Sequence[str]
     ) -> dict[str, str] | None:
         for source in right:
-            if any(words in text for text in self.shown.sources[source]):
+            # a record's own text is not quoted
+            if words in self.shown.sources[source][-1]:
                 return _taken(path, source, words)
         return None
 

@@ -190,10 +190,16 @@ def _by_kind(done: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
         yield kind, [one for one in done if one["kind"] == kind]
 
 
+def _is_right(gold: Row, value: Any) -> bool:
+    """Whether a value is the set's, or another that it allows."""
+    allowed = [gold["value"], *gold.get("or", ())]
+    return any(tool_calls.same_value(one, value) for one in allowed)
+
+
 def report_calls(done: Sequence[Row]) -> str:
     """The table of tool calls."""
     slots = [
-        (gold["from"], tool_calls.same_value(gold["value"], value), value is None)
+        (gold["from"], _is_right(gold, value), value is None)
         for one in done
         for path, gold in one["gold"].items()
         for value in [value_at(one["call"]["arguments"], path)]

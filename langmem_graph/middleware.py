@@ -40,7 +40,7 @@ from langmem_graph.graphs.turn_memory import (
 )
 from langmem_graph.graphs.user_identity import UserId
 from langmem_graph.grounding.graph import checked_options
-from langmem_graph.grounding.state import Policy
+from langmem_graph.grounding.state import Policy, ReadMode
 from langmem_graph.memory import Memory
 from langmem_graph.metadata import Value
 from langmem_graph.middleware_tool_calls import (
@@ -109,7 +109,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             the tool's answer (`flag`), or the graph interrupts for a human before the
             call (`interrupt`; resume with True, other arguments, or False). The human
             is also shown values that are only offered.
-        policy: as for `UserMemory.ground`, like `trust` and `model_may_choose`.
+        policy: as for `UserMemory.ground`, like `trust`, `model_may_choose` and
+            `read`.
         where: recall, and complete calls, only from what passes this filter
             (docs/scopes.md); no run can widen it.
         metadata: as for `create_write_node`, like `agent_id`.
@@ -142,6 +143,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         policy: Policy = "flag",
         trust: Sequence[Origin] = ("user",),
         model_may_choose: Sequence[str] = (),
+        read: ReadMode | Mapping[str, ReadMode] = "send",
         where: Where | None = None,
         metadata: Mapping[str, Value] | None = None,
         agent_id: str | int | None = None,
@@ -171,6 +173,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             "policy": policy,
             "trust": trust,
             "model_may_choose": model_may_choose,
+            "read": read,
         }
         checked_options(**self._grounding)
         if ground_tools:

@@ -3,7 +3,7 @@ run.
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Literal, get_args
@@ -14,13 +14,14 @@ from langgraph.func import task
 from langgraph.types import Command, interrupt
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.grounding.derivations import states
 from langmem_graph.grounding.tool_schema import slot_name, slot_path, value_at
+from langmem_graph.grounding.value_kinds import is_refuted
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.messages import HANDOFF
 from langmem_graph.results import GroundedCall, Grounding
 from langmem_graph.retrieval.quoted_context import NOTED, as_data, plain_id
 from langmem_graph.runtime import at_once, emitter
+from langmem_graph.values.matching import says
 
 OnContradiction = Literal["flag", "interrupt"]
 """Whether the model is told after the call, or a human is asked before it."""
@@ -29,6 +30,7 @@ Question = dict[str, Any] | None
 """The `arguments`, `contradictions`, `offered` values and `sources` that a human is
 shown.
 """
+MOST_PARTS = 40  # of an agent's list or object that are looked for in a text
 _log = logging.getLogger(__name__)
 
 
@@ -73,14 +75,16 @@ class GroundedTools:
         paths = [
             slot_path(slot) for slot, source in sources if source.type != "default"
         ]
-        lacking = [slot_path(one.name) for one in grounded.missing]
+        missing = [slot_path(one.name) for one in grounded.missing]
+        lacking = {path[:end] for path in missing for end in range(1, len(path) + 1)}
         whole = [
             path for path in paths if not _is_of_incomplete(path, lacking, arguments)
         ]
         completed, added = _merged(arguments, grounded.arguments, whole)
         notes = _contradictions(arguments, grounded, query)
+        read = [slot for slot, source in sources if source.type == "read"]
         event = {"event": "memory_tool_call", "tool": name, "added": added}
-        emitter()({**event, "contradictions": list(notes)})
+        emitter()({**event, "read": read, "contradictions": list(notes)})
         if not self.asks:
             for slot in notes:
                 _log.info("a tool call differs from memory in %s", slot)
@@ -133,18 +137,21 @@ def _merged(
 def _contradictions(
     arguments: Arguments, grounded: GroundedCall, query: str
 ) -> dict[str, str]:
-    """A note for each slot that differs from memory, unless the request itself states
-    its value.
+    """A note for each slot that differs from what was copied from memory, or that the
+    words behind a read value refute; not where the request itself has the value.
     """
     notes = {}
     for slot, sources in _by_slot(grounded).items():
         path = slot_path(slot)
         value = value_at(arguments, path)
         remembered = value_at(grounded.arguments, path)
-        if value is None or _same(value, remembered):
+        if value is None or _same(value, remembered) or _stands(value, query):
             continue
-        texts = [query, " ".join(source.text for source in sources)]
-        if any(states(text, value) for text in texts):  # also in another form
+        words = [source.text for source in sources]
+        is_copied = any(source.type == "copied" for source in sources)
+        if _stands(value, " ".join(words)) or not (
+            is_copied or is_refuted(value, words)
+        ):
             continue
         cited = "; ".join(dict.fromkeys(map(_cited, sources)))
         said = f"memory says {as_data(str(remembered))} ({cited})"
@@ -152,12 +159,22 @@ def _contradictions(
     return notes
 
 
+def _stands(value: Any, text: str) -> bool:
+    """Whether a text has a value, or all single values of a list or an object."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        parts = value[:MOST_PARTS]
+        return bool(parts) and all(_stands(part, text) for part in parts)
+    return says(text, str(value))
+
+
 def _by_slot(grounded: GroundedCall) -> dict[str, list[Grounding]]:
     """Where each value of memory comes from; the items of a list together."""
     found: dict[str, list[Grounding]] = {}
     for name, source in grounded.grounding.items():
         ids = source.message_ids or source.record_ids
-        if ids and source.type in ("explicit", "derived"):
+        if ids and source.type in ("copied", "read"):
             names = takewhile(lambda part: not part.isdigit(), slot_path(name))
             found.setdefault(slot_name(list(names)), []).append(source)
     return found
@@ -171,20 +188,19 @@ def _cited(source: Grounding) -> str:
 
 
 def _is_of_incomplete(
-    path: tuple[str, ...], lacking: Sequence[tuple[str, ...]], arguments: Arguments
+    path: tuple[str, ...], lacking: Set[tuple[str, ...]], arguments: Arguments
 ) -> bool:
     """True for a part of a list, or of an object that the agent left out, which lacks
-    another part.
+    another part (`lacking`: paths that are absent, and those around them).
 
     It would be sent incomplete.
     """
     outer = [path[:place] for place in range(1, len(path))]
-    added = [
-        one
+    return any(
+        path[len(one)].isdigit() or value_at(arguments, one) is None
         for one in outer
-        if path[len(one)].isdigit() or value_at(arguments, one) is None
-    ]
-    return any(other[: len(one)] == one for one in added for other in lacking)
+        if one in lacking
+    )
 
 
 def _same(left: Any, right: Any) -> bool:

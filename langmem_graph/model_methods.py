@@ -2,7 +2,7 @@
 extraction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from langmem_graph.threads import in_thread, in_thread_of, uninterrupted
 from langmem_graph.user_methods import UserMethods
 
 if TYPE_CHECKING:
-    from langmem_graph.grounding.state import Policy
+    from langmem_graph.grounding.state import Policy, ReadMode
     from langmem_graph.pipelines import Pipelines
     from langmem_graph.reasoning.graph import OnEvent
     from langmem_graph.results import GroundedCall
@@ -122,13 +122,15 @@ class ModelMethods(UserMethods):
         policy: "Policy" = "flag",
         trust: "Sequence[Origin]" = ("user",),
         model_may_choose: Sequence[str] = (),
+        read: "ReadMode | Mapping[str, ReadMode]" = "send",
         at: object = None,
         where: Where | None = None,
     ) -> "GroundedCall":
         """Fill a tool call's arguments from memory, each with where it comes from.
 
-        A value is sent where it stands in the request or in what the user said, or
-        where code can derive it from there. What others said is `offered`.
+        A text is sent where it stands in the request or in what the user said
+        (`copied`). A number, a yes or no, an allowed value, a date or a time may also
+        be the model's reading of these words (`read`). What others said is `offered`.
 
         Args:
             tool: a LangChain tool, pydantic model, OpenAI function or JSON schema with
@@ -143,6 +145,9 @@ class ModelMethods(UserMethods):
             model_may_choose: arguments whose value the model may choose itself, such as
                 `insured`, `guest.vip` or, of one tool of several,
                 `book_flight.insured`.
+            read: whether a value that the model has read from the user's words is sent
+                (`send`), offered for a yes (`ask`) or left out (`omit`); also by tool
+                or argument: `{"pay": "ask", "pay.amount": "omit"}`.
             at: when it is asked; default now.
             where: fill it from what passes this filter alone; see docs/scopes.md.
 
@@ -150,17 +155,18 @@ class ModelMethods(UserMethods):
         and author.
 
         Returns:
-            Schema-valid arguments, their grounding, and what is `missing`. 1 or 2 model
+            Schema-valid arguments, their grounding, and what is `missing`. 1 to 3 model
             calls, each of which is repeated once where its answer cannot be used.
 
         Raises:
             InvalidInputError: an unusable tool, request or option, or a memory without
                 a model.
         """
-        options = {
+        options: dict[str, Any] = {
             "policy": policy,
             "trust": trust,
             "model_may_choose": model_may_choose,
+            "read": read,
         }
         pipelines = self._with_model("ground")
         work = pipelines.ground(self._view(where), tool, request, at, options)
@@ -175,14 +181,16 @@ class ModelMethods(UserMethods):
         policy: "Policy" = "flag",
         trust: "Sequence[Origin]" = ("user",),
         model_may_choose: Sequence[str] = (),
+        read: "ReadMode | Mapping[str, ReadMode]" = "send",
         at: object = None,
         where: Where | None = None,
     ) -> "GroundedCall":
         """Async twin of `ground`."""
-        options = {
+        options: dict[str, Any] = {
             "policy": policy,
             "trust": trust,
             "model_may_choose": model_may_choose,
+            "read": read,
         }
         pipelines = self._with_model("ground")
         view = await in_thread(self._view, where)

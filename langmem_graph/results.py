@@ -93,14 +93,10 @@ class Fact(Labelled):
 class Grounding(FrozenModel):
     """Where one argument of a tool call comes from."""
 
-    type: Literal["explicit", "derived", "inferred", "default"]
-    """`explicit`: it stands in a source. `derived`: code derived it from one.
-    `inferred`: chosen by the model, where the application lets it. `default`: from the
+    type: Literal["copied", "read", "chosen", "default"]
+    """`copied`: it stands in the quoted words. `read`: the model's reading of them.
+    `chosen`: the model's own choice, where the application lets it. `default`: from the
     tool's schema.
-    """
-    derivation: str = ""
-    """Of a derived value, how: `date`, `number`, `unit`, `sum`, `spacing`, `joined`,
-    `choice`, `phone`, `country` or `currency`; see docs/acting.md.
     """
     record_ids: list[str] = Field(default_factory=list)
     message_ids: list[str] = Field(default_factory=list)

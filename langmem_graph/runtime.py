@@ -26,6 +26,7 @@ from langmem_graph.errors import (
     InvalidInputError,
     for_log,
 )
+from langmem_graph.server_urls import as_shown
 from langmem_graph.threads import (
     Begun,
     in_thread,
@@ -266,10 +267,11 @@ class StepRun:
 
     def problem(self, failed: str, error: Exception) -> str:
         """Log that something failed, without any user's text; returns the whole error's
-        text.
+        text, but for a password.
         """
         _log.warning("%s: %s", failed, for_log(error))
-        return f"{type(error).__name__}: {error}"
+        text, _ = as_shown(error)
+        return text
 
     def warning(self, failed: str, error: Exception) -> str:
         """The same with what failed, as a line for a report."""

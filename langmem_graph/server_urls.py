@@ -64,13 +64,17 @@ def as_shown(error: BaseException) -> tuple[str, BaseException | None]:
     Of one that may quote a password its kind alone, and no cause, as a traceback shows
     it. Clients also read the proxies of the environment, and quote them.
     """
-    kind = type(error).__name__
+    text = f"{type(error).__name__}: {shown_text(error)}"
+    return text, None if _may_quote_password(error) else error
+
+
+def shown_text(error: BaseException) -> str:
+    """An error's text, or that it is not shown, as it may quote a password."""
     if not _may_quote_password(error):
-        return f"{kind}: {error}", error
+        return str(error)
     return (
-        f"{kind}: its text is {NOT_SHOWN}. A URL cannot be used: the one given, or a "
-        "proxy of the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY)",
-        None,
+        f"its text is {NOT_SHOWN}. Check the URL given, and the proxies of the "
+        "environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY)"
     )
 
 

@@ -22,6 +22,7 @@ from typing import ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from langmem_graph.errors import LangMemGraphError, for_log
+from langmem_graph.server_urls import as_shown
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -124,8 +125,9 @@ def without_exits(error: BaseException) -> Exception:
         error, StopIteration | CancelledError
     ):
         return error
-    made = LangMemGraphError(f"{type(error).__name__}: {error}")
-    made.__cause__ = error
+    text, cause = as_shown(error)
+    made = LangMemGraphError(text)
+    made.__cause__ = cause
     return made
 
 

@@ -56,8 +56,8 @@ MODULES = {
     "extraction/test_changes_within_a_batch extraction/test_schedule_step",
     "extraction/check_changes.py": "extraction/test_refused_changes extraction/test_changes",
     "grounding/verify_values.py": "grounding/test_nothing_invented grounding/test_filled_calls "
-    "grounding/test_current_sources grounding/test_derivations grounding/test_type_conversion",
-    "grounding/derivations.py": "grounding/test_derivations grounding/test_nothing_invented",
+    "grounding/test_current_sources grounding/test_value_kinds grounding/test_type_conversion",
+    "grounding/value_kinds.py": "grounding/test_value_kinds grounding/test_nothing_invented",
     "grounding/fill_arguments.py": "grounding/test_filled_calls grounding/test_grounding_faults",
     "grounding/decide_call.py": "grounding/test_filled_calls grounding/test_nothing_invented "
     "grounding/test_tool_call_grounding grounding/test_current_sources",

@@ -11,9 +11,9 @@ from typing import Any
 
 from rapidfuzz import fuzz
 
+from benchmarks.metrics.stated_numbers import amounts
 from benchmarks.metrics.value_patterns import Value, find_values
 from langmem_graph.values.matching import says
-from langmem_graph.values.numbers import amounts
 
 OVERLAP = 0.8
 """Share of a value's words that must occur in the text."""

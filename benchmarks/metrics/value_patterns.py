@@ -14,8 +14,8 @@ from datetime import date
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from benchmarks.metrics.stated_numbers import DIGITS, decimal_of
 from langmem_graph.values.matching import UNSPACED, is_token
-from langmem_graph.values.numbers import DIGITS, decimal_of
 
 ValueType = Literal[
     "number", "price", "date", "time", "identifier", "url", "email", "phone", "address"

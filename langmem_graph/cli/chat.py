@@ -16,6 +16,7 @@ from rich.text import Text
 from langmem_graph.cli.printing import console, fail, note, note_messages, printable
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
+from langmem_graph.server_urls import shown_text
 
 PROMPT = (
     "You are a helpful assistant with a long-term memory. What stands between "
@@ -101,7 +102,7 @@ def _talking(memory: Memory, user: str, model: BaseChatModel) -> Turn:
             console.print()
         except Exception as error:  # noqa: BLE001  # a failing model ends its turn, not the chat
             console.print()
-            fail(f"the model did not answer: {error}")
+            fail(f"the model did not answer: {shown_text(error)}")
         return recalled
 
     return turn

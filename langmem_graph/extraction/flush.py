@@ -34,6 +34,7 @@ from langmem_graph.ids_and_times import folder_name
 from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.reports import FlushProgress, FlushReport, OnProgress
 from langmem_graph.runtime import LoopThread, configured_view, own_config
+from langmem_graph.server_urls import as_shown
 from langmem_graph.storage import expiry, pending_messages
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
@@ -148,7 +149,8 @@ class ProgressReporter:
             self.stopped = self._on_progress(progress) is False
         except BaseException as error:  # noqa: BLE001  # an exit would end the memory's own thread
             self.stopped = True
-            self.problem = f"on_progress: {type(error).__name__}: {error}"
+            text, _ = as_shown(error)
+            self.problem = f"on_progress: {text}"
 
 
 class ExtractionRunner:

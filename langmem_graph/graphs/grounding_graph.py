@@ -2,7 +2,7 @@
 graph.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ from langmem_graph.grounding.graph import (
     grounding_dependencies,
     grounding_request,
 )
-from langmem_graph.grounding.state import JSON, GroundingState, Policy
+from langmem_graph.grounding.state import JSON, GroundingState, Policy, ReadMode
 from langmem_graph.memory import Memory
 from langmem_graph.schemas import Origin
 
@@ -56,6 +56,7 @@ def create_grounding_graph(
     policy: Policy = "flag",
     trust: Sequence[Origin] = ("user",),
     model_may_choose: Sequence[str] = (),
+    read: ReadMode | Mapping[str, ReadMode] = "send",
     user_id: UserId = None,
     where: Where | None = None,
     shared: Sequence[str | int] = (),
@@ -64,14 +65,15 @@ def create_grounding_graph(
     decide`.
 
     Its output `call` has the tool's name, schema-valid arguments, for each its
-    grounding (explicit, derived, inferred or default; record and message ids; the
+    grounding (copied, read, chosen or default; record and message ids; the
     quoted words), what is only offered, what is missing and warnings. One or two model
     calls.
 
     Args:
         memory: where to look; opened with a model.
         tools: a tool or several to choose from; None takes them from the input.
-        policy: as for `UserMemory.ground`, like `trust` and `model_may_choose`.
+        policy: as for `UserMemory.ground`, like `trust`, `model_may_choose` and
+            `read`.
         user_id: as for `create_recall_node`, like `where`.
         shared: fill it from these shared rooms too; as for `create_recall_graph`.
 
@@ -80,7 +82,12 @@ def create_grounding_graph(
             used.
     """
     pipelines = pipelines_of(memory, "create_grounding_graph")
-    options = {"policy": policy, "trust": trust, "model_may_choose": model_may_choose}
+    options: dict[str, Any] = {
+        "policy": policy,
+        "trust": trust,
+        "model_may_choose": model_may_choose,
+        "read": read,
+    }
     checked_options(**options)
     if tools is not None:
         grounding_request(tools, "check")

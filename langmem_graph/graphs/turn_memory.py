@@ -46,6 +46,7 @@ from langmem_graph.results import GroundedCall, Recall, RecallMode
 from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.rooms import room_names, shared_key
 from langmem_graph.runtime import either, emitter
+from langmem_graph.server_urls import as_shown
 from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.tables import RECORDS_CHANGED, VECTORS_DELETED, get_meta
 from langmem_graph.user_memory import UserMemory
@@ -310,7 +311,8 @@ class TurnMemory:
         except Exception as error:
             if self.fail_closed:
                 raise
-            report |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+            text, _ = as_shown(error)
+            report |= {"status": "failed", "error": text}
             _log.warning(
                 "%s failed, the turn goes on without: %s", event, for_log(error)
             )

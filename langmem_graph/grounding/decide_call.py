@@ -40,7 +40,9 @@ Path = tuple[str, ...]
 _UNUSABLE = "the model's answer could not be used"
 _UNSAID = "memory does not say"
 _OF_NAMES = ("required", "dependentRequired")
-_OFFERED = ("the user did not say it", "it is not settled")
+_OF_OTHERS = "the user did not say it"
+_UNSETTLED = "it is not settled"
+_TO_CONFIRM = "it is the model's reading of what was said"
 
 
 async def decide(
@@ -153,7 +155,7 @@ class _Assembly:
         filled = self._filled[path]
         name = slot_name(place)
         self.grounding[name] = Grounding(**self._origin(filled))
-        if filled.how == "inferred":
+        if filled.how == "chosen":
             self.warnings.append(f"{name}: {filled.value!r} is the model's choice")
         return filled.value
 
@@ -169,11 +171,8 @@ class _Assembly:
 
     def _origin(self, filled: FilledValue) -> dict[str, Any]:
         sources = self._evidence.named(filled.sources)
-        derived = bool(filled.derivation)
-        said = "derived" if derived else "explicit"
         return {
-            "type": said if filled.how == "offered" else filled.how,
-            "derivation": filled.derivation,
+            "type": filled.kind if filled.how == "offered" else filled.how,
             "record_ids": [
                 record_id for source in sources for record_id in source.record_ids
             ],
@@ -219,7 +218,10 @@ class _Assembly:
     def _reason(self, filled: FilledValue) -> str:
         if filled.how != "offered":
             return filled.reason or self._unsaid
-        return f"only offered: {_OFFERED[filled.origin == 'user']}"
+        if filled.origin != "user":
+            return f"only offered: {_OF_OTHERS}"
+        unsettled = _UNSETTLED if filled.kind == "copied" else _TO_CONFIRM
+        return f"only offered: {unsettled}"
 
     def _miss(self, name: str, filled: FilledValue) -> None:
         if any(slot.name == name for slot in self.missing):

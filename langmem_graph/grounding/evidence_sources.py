@@ -2,11 +2,11 @@
 made of.
 
 Records alone lose exact values (Mem2ActBench 3.5), so the prompt has both. Values are
-taken unasked only from the request, from messages of trusted origins, and from records
-that rest on these alone.
+quoted from messages and the request, never from a record's text, which a model wrote;
+unasked only from those of trusted origins.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
@@ -56,6 +56,11 @@ class Source:
     author: str | None = None  # who wrote it there
     place: str = ""  # both in words
 
+    @property
+    def told(self) -> list[str]:
+        """The texts that somebody wrote; a record's own text is a model's."""
+        return [self.said] if self.record_ids else [self.text]
+
     def has_superseded(self, raw: str) -> bool:
         """True when the words stand in a superseded text and not in the current one."""
 
@@ -99,7 +104,7 @@ class Evidence:
         None.
         """
         for source in self.named([alias]):
-            for text in dict.fromkeys([*source.trusted, source.text, source.said]):
+            for text in dict.fromkeys([*source.trusted, *source.told]):
                 if (words := quoted_in(quote, text)) is not None:
                     return Citation(source, words, text)
         return None
@@ -266,9 +271,10 @@ def _source(
     fact: Fact, stored: StoredFacts, trust: Collection[Origin], user: str
 ) -> Source:
     messages = stored.messages_of(fact)
-    foreign = [o for o in (_origin(one, user) for one in messages) if o not in trust]
-    own = [one.text[:LONGEST] for one in messages if _origin(one, user) in trust]
-    is_own = bool(own) and _rests_on_trusted(fact, stored, trust, user)
+    origins = {one.id: _origin(one, user) for one in messages}
+    foreign = [origin for origin in origins.values() if origin not in trust]
+    own = [one for one in messages if origins[one.id] in trust]
+    trusted = messages if own and _is_taken_up(fact, stored, origins, trust) else own
     return Source(
         alias="",
         text=fact.text[:LONGEST],
@@ -276,8 +282,8 @@ def _source(
         speaker=fact.speaker,
         said=messages[-1].text[:LONGEST] if messages and fact.record_id else "",
         at=fact.at.isoformat() if fact.at else "",
-        origin=foreign[0] if foreign and not is_own else "user",
-        trusted=(*([fact.text[:LONGEST]] if is_own else []), *own),
+        origin=foreign[0] if foreign and trusted != messages else "user",
+        trusted=tuple(one.text[:LONGEST] for one in trusted),
         record_ids=(fact.record_id,) if fact.record_id else (),
         message_ids=tuple(fact.message_ids),
         confirmation=fact.confirmation,
@@ -290,24 +296,21 @@ def _source(
     )
 
 
-def _rests_on_trusted(
-    fact: Fact, stored: StoredFacts, trust: Collection[Origin], user: str
+def _is_taken_up(
+    fact: Fact,
+    stored: StoredFacts,
+    origins: Mapping[str, Origin],
+    trust: Collection[Origin],
 ) -> bool:
-    """Whether the fact's own text may be taken unasked.
-
-    A record may where it is settled, and either every message that carries it is
-    trusted, or none is and the user has taken up what somebody else said: a trusted
-    message supports it.
+    """Whether the user has taken up what somebody else said: a settled record that
+    others' words alone carry, and a trusted message supports.
     """
     record = stored.records.get(fact.record_id or "")
-    if record is None:
-        return True  # a message: its text counts where its origin is trusted
+    if record is None or record.confirmation != "confirmed":
+        return False
     supporting = set(record.supporting_ids)
-    messages = stored.messages_of(fact)
-    carrying = {
-        _origin(one, user) in trust for one in messages if one.id not in supporting
-    }
-    return record.confirmation == "confirmed" and len(carrying) == 1
+    carrying = [origin for name, origin in origins.items() if name not in supporting]
+    return all(origin not in trust for origin in carrying)
 
 
 def _labels(fact: Fact, said: Sequence[Message]) -> tuple[Label, ...]:

@@ -4,7 +4,10 @@ The model sees the schema whole, the request and the facts, and says for each si
 value which words it was taken from. Whether that is so is checked in `verify_values`.
 """
 
+import json
 from datetime import datetime
+from itertools import zip_longest
+from typing import Any
 
 from langmem_graph.grounding.evidence_sources import REQUEST, Source
 from langmem_graph.grounding.state import Dependencies, GroundingState
@@ -28,6 +31,7 @@ async def fill(
 ) -> GroundingState:
     """Ask the model for the arguments; a tool without any costs no call."""
     usage = state["usage"].copy()
+    former = state.get("proposal")
     proposal = None
 
     def check(answer: ToolFill) -> str | None:
@@ -37,13 +41,40 @@ async def fill(
         prompt = load_prompt("fill")
         question = _question(state)
         proposal = await deps.runner.ask(ToolFill, prompt, question, usage, check)
+    if former is not None:
+        proposal = former if proposal is None else _joined(former, proposal)
     return {"proposal": proposal, "usage": usage}
+
+
+def _joined(former: ToolFill, new: ToolFill) -> ToolFill:
+    """The first answer with what the second look has added to it."""
+    given = read_arguments(former.arguments) or {}
+    added = read_arguments(new.arguments) or {}
+    arguments = json.dumps(_completed(given, added), ensure_ascii=False)
+    sources = [*former.sources, *new.sources]
+    update = {"arguments": arguments, "sources": sources, "missing": new.missing}
+    return former.model_copy(update=update)
+
+
+def _completed(given: Any, added: Any) -> Any:
+    """A value with what another one has beside it; what is given stays."""
+    if isinstance(given, dict) and isinstance(added, dict):
+        names = dict.fromkeys([*given, *added])
+        return {name: _completed(given.get(name), added.get(name)) for name in names}
+    if isinstance(given, list) and isinstance(added, list):
+        pairs = zip_longest(given, added)
+        return [_completed(one, other) for one, other in pairs]
+    return added if given is None else given
 
 
 def _question(state: GroundingState) -> str:
     tool = state["tool"]
     now = state["now"]
     chosen = ", ".join(state["model_may_choose"])
+    again = ", ".join(state.get("asked_again", ()))
+    shown = state["evidence"].sources
+    if again:
+        shown = state["evidence"].named([REQUEST, *state["shown"]])
     lines = [
         f"Now: {datetime.fromisoformat(now):%A %Y-%m-%d %H:%M}"
         if now
@@ -51,8 +82,9 @@ def _question(state: GroundingState) -> str:
         f"Tool: {plain_id(tool.name)}: {as_data(tool.description)}",
         f"Schema: {plain_json(tool.schema)}",
         *([f"May be chosen: {as_data(chosen)}"] if chosen else []),
+        *([f"Fill only: {as_data(again)}"] if again else []),
     ]
-    return "\n".join([*lines, "Facts:", *map(_source_line, state["evidence"].sources)])
+    return "\n".join([*lines, "Facts:", *map(_source_line, shown)])
 
 
 def _source_line(source: Source) -> str:

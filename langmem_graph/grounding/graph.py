@@ -1,8 +1,11 @@
 """The grounding graph, and the runner with which the library runs it (Mem2ActBench).
 
 select_tool → retrieve_slots → fill → verify → decide
+                                ↑        ↓
+                                └─ look_again
 
-A run costs one model call, and one more where there are several tools.
+A run costs one model call, one more where there are several tools, and one more where
+what is missing is looked for a second time.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,14 +14,15 @@ from typing import Any, cast, get_args
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph import StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.decide_call import decide
 from langmem_graph.grounding.fill_arguments import fill
+from langmem_graph.grounding.second_look import look_again
 from langmem_graph.grounding.select_tool_and_sources import retrieve_slots, select_tool
-from langmem_graph.grounding.state import Dependencies, GroundingState, Policy
+from langmem_graph.grounding.state import Dependencies, GroundingState, Policy, ReadMode
 from langmem_graph.grounding.verify_values import verify
 from langmem_graph.llm.structured_calls import RunUsage, model_runner
 from langmem_graph.llm.tool_specs import tool_spec
@@ -38,7 +42,14 @@ from langmem_graph.schemas import Origin
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.view import View
 
-STEPS: tuple[Step, ...] = (select_tool, retrieve_slots, fill, verify, decide)
+STEPS: tuple[Step, ...] = (
+    select_tool,
+    retrieve_slots,
+    fill,
+    verify,
+    look_again,
+    decide,
+)
 
 
 def build(
@@ -61,12 +72,20 @@ def build(
     )
     first = _with_input(STEPS[0], read_input) if read_input else STEPS[0]
     steps = (first, *STEPS[1:])
-    builder.add_sequence(
-        [(s.__name__, as_node(form.step(s), deps, view_of)) for s in steps]
-    )
-    builder.set_entry_point("select_tool")
+    for step in steps:
+        builder.add_node(step.__name__, as_node(form.step(step), deps, view_of))
+    builder.add_edge(START, "select_tool")
+    builder.add_edge("select_tool", "retrieve_slots")
+    builder.add_edge("retrieve_slots", "fill")
+    builder.add_edge("fill", "verify")
+    builder.add_conditional_edges("verify", _next_step, ["look_again", "decide"])
+    builder.add_conditional_edges("look_again", _next_step, ["fill", "decide"])
     # Not None: an application's checkpointer would save what was found, and keep it.
     return builder.compile(checkpointer=False, name="grounding")
+
+
+def _next_step(state: GroundingState) -> str:
+    return state["next_step"]
 
 
 def _with_input(step: Step, read_input: Callable[[Any], GroundingState]) -> Step:
@@ -91,6 +110,7 @@ def grounding_request(
     now: str = "",
     trust: Collection[Any] = ("user",),
     model_may_choose: Collection[str] = (),
+    read: object = "send",
 ) -> GroundingState:
     """The state that the graph starts from; InvalidInputError for what it cannot start
     from.
@@ -99,7 +119,7 @@ def grounding_request(
         raise InvalidInputError(
             f"The request must be a text with words in it, not {request!r}."
         )
-    checked_options(policy, trust, model_may_choose)
+    checked_options(policy, trust, model_may_choose, read)
     several = (
         tools if isinstance(tools, Sequence) and not isinstance(tools, str) else [tools]
     )
@@ -110,6 +130,7 @@ def grounding_request(
         "policy": cast(Policy, policy),
         "trust": tuple(trust),
         "model_may_choose": tuple(model_may_choose),
+        "read": read_modes(read),
         "now": now,
         "specs": [tool_spec(tool) for tool in several],
         "usage": RunUsage(),
@@ -117,11 +138,29 @@ def grounding_request(
     }
 
 
-def checked_options(policy: object, trust: object, model_may_choose: object) -> None:
-    """Raise InvalidInputError for an unknown policy or origin, or a text where a list
-    belongs.
+def read_modes(read: object) -> dict[str, ReadMode]:
+    """What becomes of read values, by tool or slot; under the empty name, of all
+    others.
+
+    Raises:
+        InvalidInputError: it is neither a mode nor a mapping of names to modes.
+    """
+    modes = read if isinstance(read, Mapping) else {"": read}
+    for mode in modes.values():
+        check_choice("read", mode, get_args(ReadMode))
+    if not all(isinstance(name, str) for name in modes):
+        raise InvalidInputError(f"read names tools or arguments, not {read!r}.")
+    return dict(modes)
+
+
+def checked_options(
+    policy: object, trust: object, model_may_choose: object, read: object
+) -> None:
+    """Raise InvalidInputError for an unknown policy, origin or mode, or a text where a
+    list belongs.
     """
     check_choice("policy", policy, get_args(Policy))
+    read_modes(read)
     origins = get_args(Origin)
     if not _is_list(trust) or any(one not in origins for one in cast(Any, trust)):
         raise InvalidInputError(

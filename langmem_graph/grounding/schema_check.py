@@ -6,6 +6,7 @@ a format whose check fails. A value does not fit where any other check fails.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -34,12 +35,77 @@ CHECKS_A_CALL = 3
 """As many of the largest checks may be made in each of the two steps of a tool call:
 optional objects are checked by themselves and within those around them.
 """
+LONGEST_QUOTE = 200
+"""Characters of a value or a schema in an error."""
+LONGEST_PATTERN = 10_000
+"""Characters; RE2 takes quadratic time to read some texts."""
 MOST_MEMORY = 8 * 1024 * 1024
-"""Bytes of a pattern, which bounds the time of compiling it."""
+"""Bytes of a pattern."""
+MOST_MEMORY_PLAIN = 128 * 1024
+"""Bytes of a pattern with a letter for each class, which bounds the time of compiling
+it: that is quadratic in its optional parts, however few characters each may have.
+"""
+_ONE_CHARACTER = re.compile(
+    r"\\Q.*?(?:\\E|\Z)|\\[pPx](?:\{[^}\\]*\}|.)|\\.|\."
+    r"|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^]\\])*(?:\]|\Z)",
+    re.DOTALL,
+)
+"""A class, an escape or a quote of RE2."""
 MOST_STEPS = 300_000_000
 """Instructions of patterns times characters, which bounds the time of all searches of a
 tool call; about a second in each of its two steps.
 """
+
+
+class _Brief:
+    """What quotes itself briefly: jsonschema quotes values and schemas in errors."""
+
+    def __repr__(self) -> str:
+        text = ""
+        for piece in _pieces(self):
+            text += piece
+            if len(text) > LONGEST_QUOTE:
+                return f"{text[:LONGEST_QUOTE]}…"
+        return text
+
+
+class _Object(_Brief, dict[str, Any]): ...
+
+
+class _List(_Brief, list[Any]): ...
+
+
+class _Text(_Brief, str): ...
+
+
+def _brief(value: Any) -> Any:
+    """A copy of a value or a schema that quotes itself briefly."""
+    if isinstance(value, dict):
+        parts = {_brief(name): _brief(part) for name, part in value.items()}
+        return _Object(parts)
+    if isinstance(value, list):
+        return _List(map(_brief, value))
+    return _Text(value) if isinstance(value, str) else value
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """The text of a value piece by piece; of a long text its beginning."""
+    if isinstance(value, dict):
+        yield "{"
+        for place, (name, part) in enumerate(value.items()):
+            yield ", " if place else ""
+            yield from _pieces(name)
+            yield ": "
+            yield from _pieces(part)
+        yield "}"
+    elif isinstance(value, list):
+        yield "["
+        for place, part in enumerate(value):
+            yield ", " if place else ""
+            yield from _pieces(part)
+        yield "]"
+    else:
+        yield repr(value[:LONGEST_QUOTE] if isinstance(value, str) else value)
 
 
 class _TooLongError(Exception):
@@ -69,7 +135,7 @@ class _Bounds:
         Raises:
             _TooLongError: no steps are left for it.
         """
-        compiled = _compiled(pattern)
+        compiled = _compiled(str(pattern))  # one that is quoted briefly, too
         if compiled is None:
             return None
         if (pattern, text) not in self.occurring:
@@ -110,7 +176,7 @@ def _bounds() -> _Bounds:
 def problem(value: Any, schema: Any) -> str | None:
     """Why a value does not fit a schema, its formats included; None when it fits."""
     error = next(errors(value, schema), None)
-    return None if error is None else str(error.message)[:200]
+    return None if error is None else str(error.message)[:LONGEST_QUOTE]
 
 
 def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
@@ -121,11 +187,12 @@ def errors(value: Any, schema: Any) -> Iterator[ValidationError]:
     if not _bounds().may_check(value, schema):
         yield ValidationError("it is too large to be checked against its schema")
         return
-    check = _Validator(schema, format_checker=_formats, registry=_NOWHERE)
     try:
-        yield from check.iter_errors(value)
+        brief = _brief(schema)
+        check = _Validator(brief, format_checker=_formats, registry=_NOWHERE)
+        yield from check.iter_errors(_brief(value))
     except Exception as error:  # noqa: BLE001  # long numbers, references, jsonschema's own
-        yield ValidationError(f"it cannot be checked: {error}")
+        yield ValidationError(f"it cannot be checked: {str(error)[:LONGEST_QUOTE]}")
 
 
 def is_too_large(value: Any, schema: Any) -> bool:
@@ -214,10 +281,20 @@ def _fits_format(formats: FormatChecker, name: str, value: object) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _compiled(pattern: str) -> Any:
-    """The pattern in RE2; None where RE2 cannot run it."""
+    """The pattern in RE2; None where RE2 cannot run it, or takes long to compile it."""
+    if len(pattern) > LONGEST_PATTERN:
+        return None
+    plain = _ONE_CHARACTER.sub("a", pattern)
+    if _program(plain, MOST_MEMORY_PLAIN) is None:
+        return None
+    return _program(pattern, MOST_MEMORY)
+
+
+def _program(pattern: str, most_memory: int) -> Any:
+    """The pattern in RE2; None where it is none, or would take more memory."""
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = MOST_MEMORY
+    options.max_mem = most_memory
     try:
         return re2.compile(pattern, options)
     except (re2.error, UnicodeError):

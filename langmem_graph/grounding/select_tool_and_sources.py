@@ -174,7 +174,7 @@ async def _searched(
     found = await _gathered(deps, run, searches)
     best = {facts[0].id: facts[0] for facts in found if facts}
     return interleaved(
-        [found[0], *await _followed(deps, run, best), *found[1:], *resembling]
+        [found[0], *await followed(deps, run, best), *found[1:], *resembling]
     )
 
 
@@ -235,7 +235,7 @@ async def _gathered(
     )
 
 
-async def _followed(
+async def followed(
     deps: Dependencies, run: StepRun, best: Mapping[str, Fact]
 ) -> list[list[Fact]]:
     """What was said later about what the best facts say, and of the people whom they

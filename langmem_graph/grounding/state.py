@@ -18,11 +18,13 @@ from langmem_graph.storage.memory_services import Services
 
 Policy = Literal["flag", "drop", "ask"]
 """What is told of a value that is not sent, and whether the model's own choices are."""
-How = Literal[
-    "explicit", "derived", "inferred", "default", "offered", "conflict", "refused"
-]
+ReadMode = Literal["send", "ask", "omit"]
+"""What becomes of a value that the model has read: it is sent, offered or left out."""
+Kind = Literal["copied", "read"]
+"""Whether a value stands in its quotes, or is the model's reading of them."""
+How = Literal["copied", "read", "chosen", "default", "offered", "conflict", "refused"]
 """How a value was found, or why it is not sent."""
-SENT: tuple[How, ...] = ("explicit", "derived", "inferred", "default")
+SENT: tuple[How, ...] = ("copied", "read", "chosen", "default")
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class FilledValue:
     path: tuple[str, ...]
     how: How
     value: Any = None
-    derivation: str = ""
+    kind: Kind = "copied"  # of an offered value, too
     text: str = ""  # the words that it was taken from
     sources: tuple[str, ...] = ()  # aliases of the cited sources
     reason: str = ""  # why it is not sent
@@ -51,12 +53,16 @@ class GroundingState(TypedDict, total=False):
     policy: Policy
     trust: tuple[Origin, ...]  # origins of messages from which values are taken unasked
     model_may_choose: tuple[str, ...]  # slots whose value may be the model's own choice
+    read: dict[str, ReadMode]  # by tool or slot; the empty name is for all others
     now: str
     specs: list[ToolSpec]  # specifications of the tools to choose from
     tool: ToolSpec  # the chosen tool
     evidence: Evidence
     proposal: ToolFill | None  # the model's answer; None where it could not be used
     filled: list[FilledValue]
+    asked_again: tuple[str, ...]  # slots of the second look; it is made once at most
+    shown: tuple[str, ...]  # aliases of the facts that the second look found
+    next_step: str  # which step follows
     call: GroundedCall  # the result
     usage: RunUsage
     warnings: list[str]

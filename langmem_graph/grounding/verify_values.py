@@ -1,69 +1,56 @@
 """The step `verify`: one check in code of every single value (Mem2ActBench 3.3).
 
-A value is sent where the quote stands in the cited source, and the value stands in the
-quote or follows from it by a derivation of code. What only others than the user said is
-offered.
+A value is sent where its quotes stand in what the user said, and it either stands in
+them (`copied`) or is of a kind that the model may read from them (`read`) and is not
+refuted by code. What only others than the user said is offered.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
-from functools import cache
-from itertools import pairwise
+from decimal import Decimal
+from functools import cache, cached_property
 from typing import Any
 
-from langmem_graph.grounding.derivations import (
-    Quoted,
-    choice_derivation,
-    number_derivation,
-    text_derivation,
-)
-from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence
+from langmem_graph.grounding.evidence_sources import REQUEST, Citation, Evidence, Source
 from langmem_graph.grounding.schema_check import bounded_checks, is_too_large, problem
 from langmem_graph.grounding.state import (
+    SENT,
     Dependencies,
     FilledValue,
     GroundingState,
+    Kind,
     Policy,
+    ReadMode,
 )
 from langmem_graph.grounding.tool_schema import (
     Leaf,
     Slot,
     converted,
-    in_words,
     leaves,
     read_arguments,
 )
-from langmem_graph.ids_and_times import in_zone
-from langmem_graph.llm.answer_schemas import ToolFill
+from langmem_graph.grounding.value_kinds import (
+    copied,
+    is_called,
+    is_readable,
+    is_refuted,
+    whole_numbers_in,
+)
+from langmem_graph.llm.answer_schemas import Gap, ToolFill
 from langmem_graph.runtime import StepRun
-from langmem_graph.schedule.times import zone_of
 from langmem_graph.threads import in_thread
-from langmem_graph.values.matching import quoted_in, says, tokens, whole_in
+from langmem_graph.values.matching import quoted_in, said_of
 
-_SAYS_BOOLEAN = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "false": False,
-    "no": False,
-    "off": False,
-}
 MOST_READ = 1_000_000
 """Quotes times the characters of the longest source."""
 MOST_CITED, MOST_VALUES = 8, 500  # quotes of one value, and values of one call
 MOST_QUOTED = 50_000  # characters of the quotes of all values
-MOST_NAMED = 20_000  # characters of the names of all chosen values
+MOST_NAMES = 5  # of a choice that are looked for in what others say
 MOST_AROUND = 2_000_000  # characters of the texts in which these quotes stand or stood
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
-_LONGEST_NAME = 200  # of a choice that is found in another spelling
-_GAP = r"[\s_'’-]{0,2}"
-"""What may stand between two signs of a choice's name, but not between two digits."""
-_GAP_SIGN = re.compile(r"[\s_'’-]")
-_NEVER = r"(?!)"
-_OWN_CHOICE = "is the model's own choice: the quoted words do not say {!r}"
+_READING = "is the model's reading of “{}”"
 
 
 async def verify(
@@ -71,33 +58,37 @@ async def verify(
 ) -> GroundingState:
     """Check every value that the model proposed."""
     proposal = state["proposal"]
-    chosen = state["model_may_choose"]
     if proposal is None:
-        return {"filled": []}
+        return {"filled": [], "next_step": "decide"}
+    tool = state["tool"]
     check = ValueCheck(
         citations=await in_thread(_citations, proposal, state["evidence"]),
         evidence=state["evidence"],
-        # of one tool of several, a slot is named `tool.slot`
-        may_choose=frozenset(
-            name.removeprefix(f"{state['tool'].name}.") for name in chosen
-        ),
+        tool=tool.name,
+        may_choose=frozenset(state["model_may_choose"]),
         policy=state["policy"],
-        zone=deps.services.settings.time_zone,
+        read=state["read"],
     )
-    schema = state["tool"].schema
     arguments = read_arguments(proposal.arguments) or {}
-    # in a thread: tables of countries and towns are read from disk at their first use
-    filled = await in_thread(_filled, check, arguments, schema)
+    # in a thread: a call may have hundreds of values
+    filled = await in_thread(_filled, check, arguments, tool.schema)
     if filled is None:
         run.warnings.append("the model's arguments are too large to be checked")
         filled = []
-    named = {one.path for one in filled}
-    rivals = [
-        check.conflict(path)
-        for path in map(_path, proposal.missing)
-        if path not in named
+    named = {value.path for value in filled}
+    missing = [path_of(gap.path) for gap in proposal.missing]
+    rivals = [check.conflict(path) for path in missing if path not in named]
+    filled = [*filled, *(rival for rival in rivals if rival)]
+    is_wanted = not state.get("asked_again") and wanted_gaps(proposal, filled)
+    return {"filled": filled, "next_step": "look_again" if is_wanted else "decide"}
+
+
+def wanted_gaps(proposal: ToolFill, filled: Sequence[FilledValue]) -> list[Gap]:
+    """What is missing and can be searched for a second time."""
+    sent = {value.path for value in filled if value.how in SENT}
+    return [
+        gap for gap in proposal.missing if gap.said and path_of(gap.path) not in sent
     ]
-    return {"filled": [*filled, *(one for one in rivals if one)]}
 
 
 def _filled(
@@ -124,7 +115,7 @@ def _citations(
     sources = proposal.sources[: MOST_READ // max(longest, 1)]
     stands = cache(evidence.citation)
     for path, fact, quote in dict.fromkeys(
-        (_path(taken.path), taken.fact, taken.quote) for taken in sources
+        (path_of(taken.path), taken.fact, taken.quote) for taken in sources
     ):
         cited = found[path]
         citation = stands(fact, quote) if len(cited) < MOST_CITED else None
@@ -132,7 +123,7 @@ def _citations(
     return found
 
 
-def _path(written: str) -> tuple[str, ...]:
+def path_of(written: str) -> tuple[str, ...]:
     """`lines[0].amount` and `$.lines.0.amount` are the path `lines.0.amount`."""
     plain = re.sub(r"\[(\d+)\]", r".\1", written.strip().removeprefix("$."))
     return tuple(plain.removeprefix("arguments.").split("."))
@@ -144,63 +135,85 @@ class ValueCheck:
 
     citations: Mapping[tuple[str, ...], Sequence[Citation]]
     evidence: Evidence
+    tool: str
     may_choose: frozenset[str]
     policy: Policy
-    zone: str | None
+    read: Mapping[str, ReadMode]
+    """What becomes of values that the model has read, by tool or slot; of others by
+    the empty name.
+    """
 
     def takes_long(self, proposed: Sequence[Leaf]) -> bool:
         """Whether values are too many, or their quotes or texts too long, to check."""
         if len(proposed) > MOST_VALUES:
             return True
         sources = self.evidence.sources
-        trusted = sum(len(text) for one in sources for text in one.trusted)
-        request = sum(len(one.text) for one in self.evidence.named([REQUEST]))
-        quoted = around = named = 0
+        others = sum(len(text) for _, text in self._of_others)
+        trusted = sum(len(text) for source in sources for text in source.trusted)
+        request = sum(len(source.text) for source in self.evidence.named([REQUEST]))
+        quoted = around = 0
         for leaf in proposed:
-            if leaf.value in leaf.slot.choices:
-                named += sum(map(len, leaf.slot.names_of(str(leaf.value))))
             cited = self._cited(leaf.slot.path)
-            quoted += sum(len(one.words) for one in cited)
-            around += sum(len(one.text) for one in cited) if cited else request
-            # each value is also looked for in what its sources said before
-            former = [text for one in cited for text in one.source.superseded]
-            around += sum(map(len, former))
-            if any(not one.is_trusted for one in cited):
+            quoted += sum(len(citation.words) for citation in cited)
+            texts = sum(len(citation.text) for citation in cited)
+            around += texts if cited else request
+            if any(not citation.is_trusted for citation in cited):
                 around += trusted
-        return quoted > MOST_QUOTED or around > MOST_AROUND or named > MOST_NAMED
+            # each value is also looked for in what its sources said before, and in
+            # what others say
+            former = [text for one in cited for text in one.source.superseded]
+            around += sum(map(len, former)) + others
+        return quoted > MOST_QUOTED or around > MOST_AROUND
 
     def filled(self, leaf: Leaf) -> FilledValue:
         """The value as it may be sent or offered, or why it is not."""
         slot = leaf.slot
-        cited = self._cited(leaf.slot.path)
+        cited = self._cited(slot.path)
         value = converted(leaf.value, slot)
-        is_given = isinstance(value, str) and slot.choices == (value,)
-        if is_given or (
-            slot.has_default and not cited and value == slot.schema["default"]
-        ):
+        if _is_given(value, slot, cited):
             return FilledValue(slot.path, "default", value)
-        if wrong := problem(value, slot.schema):
-            return FilledValue(
-                slot.path, "refused", reason=f"does not fit the schema: {wrong}"
-            )
-        if isinstance(value, dict | list):
-            return FilledValue(slot.path, "refused", reason="is no single value")
+        wrong = problem(value, slot.schema)
+        if wrong or isinstance(value, dict | list):
+            reason = f"does not fit the schema: {wrong or 'it is no single value'}"
+            return FilledValue(slot.path, "refused", reason=reason)
         current = [one for one in cited if not _is_outdated(one, value)]
         trusted = [one for one in current if one.is_trusted]
-        for own in [trusted] if trusted == current else [trusted, current]:
-            stands = all(
-                any(quoted_in(name, one.words) for one in own) for name in leaf.free
-            )
-            if (said := self._said(value, slot, own)) and stands:
-                return self._accepted(FilledValue(slot.path, "explicit", *said), own)
+        said = self._said(leaf, value, trusted)
+        if said is None and trusted != current:
+            said = self._said(leaf, value, current)
+        if said is not None and said.how != "refused":
+            return said
         if self._may_be_chosen(slot):
-            chosen = _citing(FilledValue(slot.path, "inferred", value), current)
-            reason = f"is the model's choice: {value!r}"
-            refused = replace(chosen, how="refused", reason=reason)
-            return chosen if self.policy == "flag" else refused
-        return FilledValue(
-            slot.path, "refused", reason=self._reason(leaf, value, cited, current)
-        )
+            return self._chosen(slot, value, current)
+        reason = self._reason(value, cited, current)
+        return said or FilledValue(slot.path, "refused", reason=reason)
+
+    def _said(
+        self, leaf: Leaf, value: Any, cited: Sequence[Citation]
+    ) -> FilledValue | None:
+        """The value as these words say it; None where they do not."""
+        slot = leaf.slot
+        quotes = cited or self._in_request(value)
+        words = [citation.words for citation in quotes]
+        if not words or not _have_names(words, leaf.free):
+            return None
+        if isinstance(value, str) and value not in slot.choices:
+            stands = copied(value, words)
+            if stands is not None:
+                fits = problem(stands, slot.schema) is None
+                text = stands if fits else value
+                return self._accepted(slot, "copied", text, quotes)
+        is_read = is_readable(value, slot) or is_called(value, words)
+        if is_read and not is_refuted(value, words):
+            return self._read(slot, value, quotes)
+        return None
+
+    def _in_request(self, value: Any) -> list[Citation]:
+        """A text that stands in the request needs no quote."""
+        if not isinstance(value, str) or len(value) < _SHORTEST:
+            return []
+        found = self.evidence.citation(REQUEST, value)
+        return [found] if found else []
 
     def conflict(self, path: tuple[str, ...]) -> FilledValue | None:
         """A value that sources disagree about: the model names several for what is
@@ -222,81 +235,64 @@ class ValueCheck:
                 return list(found)
         return []
 
-    def _said(
-        self, value: Any, slot: Slot, cited: Sequence[Citation]
-    ) -> tuple[Any, str] | None:
-        """The value as it is sent, and by which derivation; None where the words do not
-        say it.
-        """
-        if not cited:
-            request = (
-                self.evidence.citation(REQUEST, value)
-                if isinstance(value, str)
-                else None
-            )
-            return (value, "") if request and len(value) >= _SHORTEST else None
-        quotes = [
-            Quoted(one.words, one.text, self._day(one.source.at)) for one in cited
-        ]
-        if isinstance(value, bool):
-            own = [
-                one.words for one in quotes if says(one.words, in_words(slot.path[-1]))
-            ]
-            said = any(_SAYS_BOOLEAN.get(_ending(words)) is value for words in own)
-            return (value, "") if said else None
-        if isinstance(value, int | float):
-            # a whole number, digit by digit
-            digits = str(value) if isinstance(value, int) else ""
-            stands = any(whole_in(digits, one.words) is not None for one in quotes)
-            whole = "integer" in slot.types and "number" not in slot.types
-            how = (
-                ""
-                if stands
-                else number_derivation(value, slot.about, quotes, whole=whole)
-            )
-            named = any(_names(name, quotes) for name in slot.names_of(str(value))[1:])
-            how = "choice" if how is None and named else how
-            return None if how is None else (value, how)
-        if value in slot.choices:
-            names = [name for name in slot.names_of(value) if _names(name, quotes)]
-            how = (
-                ""
-                if value in names
-                else "choice"
-                if names
-                else choice_derivation(value, quotes)
-            )
-            return (value, how) if names or how else None
-        for one in quotes:
-            if (words := quoted_in(value, one.words)) is not None:
-                return (value if problem(words, slot.schema) else words), ""
-        derived = text_derivation(value, slot.about, quotes, self.zone)
-        return (value, derived) if derived else None
+    def _read(self, slot: Slot, value: Any, quotes: Sequence[Citation]) -> FilledValue:
+        """A value that the model has read from these words."""
+        filled = self._accepted(slot, "read", value, quotes)
+        if filled.how == "offered":
+            return filled
+        if source := self._said_by_others(value, slot, quotes):
+            return replace(filled, how="offered", origin=source.origin)
+        mode = self._mode(slot)
+        if mode == "ask":
+            return replace(filled, how="offered")
+        if mode == "omit":
+            return replace(filled, how="refused", reason=_READING.format(filled.text))
+        return filled
 
-    def _day(self, at: str) -> date | None:
-        return (
-            in_zone(datetime.fromisoformat(at), zone_of(self.zone)).date()
-            if at
-            else None
+    def _mode(self, slot: Slot) -> ReadMode:
+        names = _names_of(slot, self.tool)
+        return next(
+            (self.read[n] for n in (*names, self.tool, "") if n in self.read), "send"
         )
 
-    def _accepted(self, filled: FilledValue, cited: Sequence[Citation]) -> FilledValue:
-        """The value as explicit or derived; as offered where it rests on what others
-        said.
-        """
-        cited = cited or [
-            one for one in [self.evidence.citation(REQUEST, filled.value)] if one
+    def _said_by_others(
+        self, value: Any, slot: Slot, quotes: Sequence[Citation]
+    ) -> Source | None:
+        """A source of others' words that has the value, which its quotes have not."""
+        if isinstance(value, bool):
+            return None
+        names = slot.names_of(value) if isinstance(value, str) else []
+        names = names[:MOST_NAMES]
+        if any(_tells(citation.words, value, names) for citation in quotes):
+            return None
+        return next(
+            (one for one, text in self._of_others if _tells(text, value, names)), None
+        )
+
+    @cached_property
+    def _of_others(self) -> list[tuple[Source, str]]:
+        """The texts that somebody else than the user has written."""
+        foreign = [one for one in self.evidence.sources if one.origin != "user"]
+        return [
+            (one, text)
+            for one in foreign
+            for text in dict.fromkeys((one.text, one.said))
+            if text and text not in one.trusted
         ]
-        filled = replace(filled, how="derived") if filled.derivation else filled
-        foreign = [one for one in cited if not one.is_trusted]
+
+    def _accepted(
+        self, slot: Slot, kind: Kind, value: Any, quotes: Sequence[Citation]
+    ) -> FilledValue:
+        """The value as it is sent; as offered where it rests on what others said."""
+        filled = FilledValue(slot.path, kind, value, kind=kind)
+        foreign = [citation for citation in quotes if not citation.is_trusted]
         if not foreign:
-            return _citing(filled, cited)
-        if taken_up := self._taken_up(
-            filled.value, max(one.source.at for one in foreign)
-        ):
+            return _citing(filled, quotes)
+        newest = max(citation.source.at for citation in foreign)
+        if taken_up := self._taken_up(value, newest):
             return _citing(filled, [taken_up])
         offered = replace(filled, how="offered", origin=foreign[0].source.origin)
-        return _citing(offered, cited)
+        return _citing(offered, quotes)
 
     def _taken_up(self, value: Any, since: str) -> Citation | None:
         """Where the user says the same words later: then they are the user's."""
@@ -311,23 +307,53 @@ class ValueCheck:
         return None
 
     def _may_be_chosen(self, slot: Slot) -> bool:
-        plain = ".".join(part for part in slot.path if not part.isdigit())
-        return bool(self.may_choose & {slot.name, plain})
+        return not self.may_choose.isdisjoint(_names_of(slot, self.tool))
+
+    def _chosen(
+        self, slot: Slot, value: Any, current: Sequence[Citation]
+    ) -> FilledValue:
+        chosen = _citing(FilledValue(slot.path, "chosen", value), current)
+        reason = f"is the model's choice: {value!r}"
+        is_sent = self.policy == "flag"
+        return chosen if is_sent else replace(chosen, how="refused", reason=reason)
 
     def _reason(
-        self,
-        leaf: Leaf,
-        value: Any,
-        cited: Sequence[Citation],
-        current: Sequence[Citation],
+        self, value: Any, cited: Sequence[Citation], current: Sequence[Citation]
     ) -> str:
         if not cited:
             return "does not stand in a source"
         if not current:
             return "no longer true"
-        if isinstance(value, bool) or value in leaf.slot.choices:
-            return _OWN_CHOICE.format(value)
-        return f"the quoted words do not say {value!r}"[:300]
+        said = " … ".join(citation.words for citation in current)
+        return f"{value!r} is not what was said: “{said}”"[:300]
+
+
+def _tells(text: str, value: Any, names: Sequence[str]) -> bool:
+    """Whether a text has a value, or one of its names."""
+    if isinstance(value, int | float):
+        is_there = Decimal(str(value)) in whole_numbers_in(text)
+        return is_there or bool(said_of(text, [str(value)]))
+    return bool(said_of(text, names))
+
+
+def _have_names(words: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether names that the schema does not give stand in the quotes, too."""
+    return all(any(quoted_in(name, text) for text in words) for name in names)
+
+
+def _is_given(value: Any, slot: Slot, cited: Sequence[Citation]) -> bool:
+    """Whether the schema itself gives a value: the only one, or its default."""
+    is_only = isinstance(value, str) and slot.choices == (value,)
+    is_default = slot.has_default and not cited and value == slot.schema["default"]
+    return is_only or is_default
+
+
+def _names_of(slot: Slot, tool: str) -> tuple[str, ...]:
+    """The names under which an application may mean a slot: with the tool's before it,
+    and without the numbers of a list's items.
+    """
+    plain = ".".join(part for part in slot.path if not part.isdigit())
+    return (f"{tool}.{slot.name}", f"{tool}.{plain}", slot.name, plain)
 
 
 def _is_outdated(citation: Citation, value: Any) -> bool:
@@ -335,44 +361,6 @@ def _is_outdated(citation: Citation, value: Any) -> bool:
     return source.outdated or any(
         map(source.has_superseded, (citation.words, str(value)))
     )
-
-
-def _names(name: str, quotes: Sequence[Quoted]) -> bool:
-    """Whether the words have a name whole, however it is split: "plant-based", "pick-up
-    points".
-    """
-    words = [text for one in quotes for text in (one.words, in_words(one.words))]
-    if any(says(one, name) for one in words):
-        return True
-    signs = re.sub(r"(?<=\w)[\s_'’-]+(?=\w)", "", name.strip())
-    if len(signs) > _LONGEST_NAME:
-        return False
-    # the pattern alone takes quadratic time for texts such as "aaaaaaaa"
-    bare = _without_gaps(signs)
-    words = [one for one in words if bare in _without_gaps(one)]
-    if not words:
-        return False
-    parts = list[str]()
-    for pair in pairwise(signs):
-        # Decided for each pair: an alternative in the pattern, or signs that the gap
-        # may hold too, take exponential time.
-        gap = "" if _GAP_SIGN.search("".join(pair)) else _GAP
-        are_digits = pair[0].isdecimal() and pair[1].isdecimal()
-        parts += [re.escape(pair[0]), _NEVER if are_digits else gap]
-    plural = "s?" if len(signs) >= _SHORTEST else ""
-    pattern = re.compile(
-        "".join([*parts, re.escape(signs[-1:]), plural]), re.IGNORECASE
-    )
-    return any(any(tokens(pattern, one)) for one in words)
-
-
-def _without_gaps(text: str) -> str:
-    return _GAP_SIGN.sub("", text).lower()
-
-
-def _ending(words: str) -> str:
-    """What "insured: yes" says."""
-    return re.split(r"[:=]", words)[-1].strip(" .!'\"").casefold()
 
 
 def _citing(filled: FilledValue, cited: Sequence[Citation]) -> FilledValue:

@@ -7,7 +7,14 @@ text would be stored.
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    create_model,
+    model_validator,
+)
 
 from langmem_graph.llm.forgiving_answers import NEVER_CUT, Answer, normal_alias
 from langmem_graph.results import Relation
@@ -380,6 +387,24 @@ class Taken(_Brief):
     )
 
 
+class Gap(_Brief):
+    """An argument that is needed and that nothing says."""
+
+    path: Annotated[str, Field(max_length=400, description="seat, guest.email")]
+    said: list[Annotated[str, Field(max_length=300)]] = Field(
+        [],
+        max_length=3,
+        description="sentences in which the user may have said it, with the names "
+        "that are known by now",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_path(cls, given: Any) -> Any:
+        """A path alone is enough."""
+        return {"path": given} if isinstance(given, str) else given
+
+
 class ToolFill(_Brief):
     """The arguments of a tool call, each with where it comes from."""
 
@@ -390,10 +415,10 @@ class ToolFill(_Brief):
     sources: list[Taken] = Field(
         [], max_length=400, description="for every single value"
     )
-    missing: list[Annotated[str, Field(max_length=400)]] = Field(
+    missing: list[Gap] = Field(
         [],
         max_length=400,
-        description="paths of what is needed and unsaid, or what facts dispute",
+        description="what is needed and unsaid, or what facts dispute",
     )
 
 

@@ -34,7 +34,7 @@ from langmem_graph.llm.forgiving_answers import (
     text_of,
 )
 from langmem_graph.reports import CallNote
-from langmem_graph.server_urls import holds_password
+from langmem_graph.server_urls import holds_password, shown_text
 from langmem_graph.settings import Settings
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import TokenCounter, token_counter
@@ -261,9 +261,10 @@ class ModelRunner:
         except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
             spent.unreachable += _is_unreachable(error)
             await self._count(spent, None, schema, asked)
-            detail = (
-                explain(error) if isinstance(error, ValidationError) else str(error)
-            )
+            if isinstance(error, ValidationError):
+                detail = explain(error)
+            else:
+                detail = shown_text(error)
             return Reply(problem=type(error).__name__, detail=detail)
         finally:
             spent.milliseconds += (perf_counter() - start) * 1_000

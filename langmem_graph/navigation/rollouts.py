@@ -30,6 +30,7 @@ from langmem_graph.navigation.actions import (
 from langmem_graph.navigation.reward import Rubric
 from langmem_graph.rooms import room_names
 from langmem_graph.runtime import run_apart
+from langmem_graph.server_urls import shown_text
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import token_counter
 from langmem_graph.tools.tool_answers import MAX_TURNS
@@ -399,7 +400,7 @@ class _ModelCalls:
         except TimeoutError as error:
             answer = str(error) or f"no answer within {self.timeout:g} seconds"
         except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
-            answer = f"{type(error).__name__}: {str(error)[:500]}"
+            answer = f"{type(error).__name__}: {shown_text(error)[:500]}"
         await in_thread(self._count, asked, answer)
         if isinstance(answer, AIMessage | str):
             return answer

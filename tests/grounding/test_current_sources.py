@@ -468,14 +468,17 @@ def test_a_source_that_no_longer_holds_is_shown_with_its_label(memory: Memory) -
 
 
 def test_a_value_that_a_later_statement_repeats_is_that_ones(memory: Memory) -> None:
-    """The bags are 3 in what no longer holds, and in what does."""
-    rows = [
-        {"text": "The seat is 12A, with 7 bags.", "source_message_ids": ["a"], "record_id": "old"},
-        {"text": "The seat is 14C, with 7 bags.", "source_message_ids": ["b"], "record_id": "new",
-         "supersedes": ["old"]},
-    ]  # fmt: skip
-    for row in rows:
-        assert not memory.user("ana").add_records([row]).rejected
+    """The bags are 7 in what no longer holds, and in what does."""
+    ana = memory.user("ana")
+    said = {
+        "old": "My cabin is 12A, with 7 bags.",
+        "new": "My cabin is 14C, with 7 bags.",
+    }
+    for name, text in said.items():
+        ana.add([{"role": "user", "content": text, "id": name}], session_id=name)
+        row = {"text": text, "source_message_ids": [name], "record_id": name}
+        older = {"supersedes": ["old"]} if name == "new" else {}
+        assert not ana.add_records([row | older]).rejected
 
     def seven(prompt: str) -> Any:
         return filling(("bags", 7, showing(prompt, "is 14C"), "with 7 bags"))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from langmem_graph.errors import InvalidInputError
 from langmem_graph.llm.tool_specs import tool_spec
 from tests.support.flight_bookings import BookFlight, Contact, good
 from tests.support.flights import ASKED, SAID, alias, answer, filling, taken
@@ -27,19 +28,15 @@ def test_a_call_is_filled_from_memory_byte_for_byte(open_memory: Any) -> None:
         "flyer_number": "LH-992 441/x",
         "extras": ["vegan meal", "blanket"],
         "contact": {"email": "mira+air@example.org"},
+        "insured": True,
     }
     BookFlight.model_validate(call.arguments)
     seat = call.grounding["seat"]
-    assert (seat.type, seat.message_ids, seat.text) == (
-        "explicit",
-        ["m1"],
-        "an aisle seat",
-    )
+    assert (seat.type, seat.message_ids, seat.text) == ("read", ["m1"], "an aisle seat")
+    assert call.grounding["flyer_number"].type == "copied"
     assert call.grounding["contact.email"].message_ids == ["m4"]
     assert call.missing == []
-    assert call.warnings == [
-        "insured is left out: is the model's own choice: the quoted words do not say True"
-    ]
+    assert call.warnings == []
     assert (calls(model), call.llm_calls) == (["ToolFill"], 1)
 
 
@@ -54,30 +51,55 @@ def test_what_is_not_given_has_its_default(open_memory: Any) -> None:
     assert call.grounding["bags"].type == "default"
 
 
+READING = "is the model's reading of “a nervous person who insures everything”"
+
+
+@pytest.mark.parametrize("read", ["send", "ask", "omit"])
+@pytest.mark.parametrize("named", ["", "BookFlight", "insured", "BookFlight.insured"])
+def test_what_becomes_of_a_reading_is_up_to_the_application(
+    open_memory: Any, read: Any, named: str
+) -> None:
+    modes = {named: read} if named else read
+    call = open_memory(good()).user("ana").ground(BookFlight, ASKED, read=modes)
+    assert call.arguments.get("insured") is (True if read == "send" else None)
+    if read == "send":
+        assert call.grounding["insured"].type == "read"
+        assert call.grounding["insured"].message_ids == ["m6"]
+    if read == "ask":
+        offered = call.offered["insured"]
+        assert (offered.value, offered.type, offered.origin) == (True, "read", "user")
+    if read == "omit":
+        assert f"insured is left out: {READING}" in call.warnings
+    # a text is no reading
+    assert call.arguments["flyer_number"] == "LH-992 441/x"
+
+
+@pytest.mark.parametrize("read", ["never", {"seat": "sometimes"}, {7: "send"}, None])
+def test_an_unknown_mode_is_refused(open_memory: Any, read: Any) -> None:
+    with pytest.raises(InvalidInputError, match="read"):
+        open_memory(good()).user("ana").ground(BookFlight, ASKED, read=read)
+
+
 @pytest.mark.parametrize("policy", ["flag", "drop", "ask"])
 def test_what_the_model_may_choose_is_up_to_the_policy(
     open_memory: Any, policy: Any
 ) -> None:
-    ana = open_memory(good()).user("ana")
-    asked = {"policy": policy, "model_may_choose": ["BookFlight.insured"]}
-    call = ana.ground(BookFlight, ASKED, **asked)
-    assert call.arguments.get("insured") is (True if policy == "flag" else None)
-    if policy == "flag":
-        assert call.grounding["insured"].type == "inferred"
-        assert call.grounding["insured"].message_ids == ["m6"]
-        assert call.warnings == ["insured: True is the model's choice"]
-    reasons = [one.reason for one in call.missing if one.name == "insured"]
-    assert reasons == (["is the model's choice: True"] if policy == "ask" else [])
+    """A text that nobody said is the model's own choice."""
+    model = good(ToolFill=filling(("flyer_number", "AB1234", "f0", "Book")))
+    asked = {"policy": policy, "model_may_choose": ["BookFlight.flyer_number"]}
+    call = open_memory(model).user("ana").ground(BookFlight, ASKED, **asked)
+    is_sent = policy == "flag"
+    assert call.arguments.get("flyer_number") == ("AB1234" if is_sent else None)
 
 
 @pytest.mark.parametrize("policy", ["flag", "drop", "ask"])
 def test_of_an_optional_value_that_is_not_sent(open_memory: Any, policy: Any) -> None:
-    call = open_memory(good()).user("ana").ground(BookFlight, ASKED, policy=policy)
-    assert "insured" not in call.arguments
+    model = good(ToolFill=filling(("flyer_number", "AB1234", "f0", "Book")))
+    call = open_memory(model).user("ana").ground(BookFlight, ASKED, policy=policy)
+    assert "flyer_number" not in call.arguments
     assert bool(call.warnings) is (policy == "flag")
-    assert [one.name for one in call.missing] == (
-        ["insured"] if policy == "ask" else []
-    )
+    named = [one.name for one in call.missing if one.name != "destination"]
+    assert named == (["flyer_number"] if policy == "ask" else [])
 
 
 @pytest.mark.parametrize(
@@ -85,15 +107,19 @@ def test_of_an_optional_value_that_is_not_sent(open_memory: Any, policy: Any) ->
     [
         ("Paris", "f0", "Paris", "does not stand in a source"),
         ("Paris", "f77", "Paris", "does not stand in a source"),
-        ("Paris", "f0", "Book that flight", "the quoted words do not say 'Paris'"),
-        ("", "f0", "Book", "the quoted words do not say ''"),
+        (
+            "Paris",
+            "f0",
+            "Book that flight",
+            "'Paris' is not what was said: “Book that flight”",
+        ),
+        ("", "f0", "Book", "'' is not what was said: “Book”"),
         (
             ["Book"],
             "f0",
             "Book",
             "does not fit the schema: ['Book'] is not of type 'string'",
         ),
-        (7, "f0", "Book", "the quoted words do not say '7'"),
         (None, "f0", "Book", "memory does not say"),
     ],
 )
@@ -141,10 +167,8 @@ def test_a_value_of_the_request_needs_no_quote(open_memory: Any) -> None:
     assert call.arguments["seat"] == "Aisle"
 
 
-def test_words_are_copied_as_they_stand_in_any_text_of_the_source(
-    open_memory: Any,
-) -> None:
-    """The message says it with another case than the record does."""
+def test_no_value_is_quoted_from_a_records_own_text(open_memory: Any) -> None:
+    """A model wrote it; the message that it was made of is what the user said."""
 
     class Exclude(BaseModel):
         plant: str
@@ -155,20 +179,24 @@ def test_words_are_copied_as_they_stand_in_any_text_of_the_source(
         [{"role": "user", "content": "Lilies kill cats.", "id": "m8"}], session_id="s"
     )
     ana.add_records(
-        [{"text": "No lilies near the cats.", "source_message_ids": ["m8"]}]
+        [{"text": "No white lilies near the cats.", "source_message_ids": ["m8"]}]
     )
-
     shown = []
 
-    def copied(prompt: str) -> dict[str, Any]:
-        shown.append(prompt)
-        source = alias(prompt, "No lilies near the cats.")
-        return filling(("plant", "lilies", source, "lilies"))
+    def quoted(words: str) -> Any:
+        def fill(prompt: str) -> dict[str, Any]:
+            shown.append(prompt)
+            source = alias(prompt, "No white lilies near the cats.")
+            return filling(("plant", words, source, words))
 
-    memory._pipelines.model.answers["ToolFill"] = copied
-    call = ana.ground(Exclude, "Which lilies or cats?")
-    assert call.arguments == {"plant": "lilies"}
-    assert '"No lilies near the cats." said: "Lilies kill cats."' in shown[0]
+        return fill
+
+    answers = memory._pipelines.model.answers
+    answers["ToolFill"] = quoted("white lilies")
+    assert ana.ground(Exclude, "What kills?").arguments == {}
+    answers["ToolFill"] = quoted("lilies")
+    assert ana.ground(Exclude, "What kills?").arguments == {"plant": "Lilies"}
+    assert '"No white lilies near the cats." said: "Lilies kill cats."' in shown[0]
 
 
 def test_a_record_is_found_by_what_its_attribute_is_called(open_memory: Any) -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from langmem_graph.grounding.select_tool_and_sources import NEWER, _followed
+from langmem_graph.grounding.select_tool_and_sources import NEWER, followed
 from langmem_graph.results import Fact
 
 
@@ -26,7 +26,7 @@ async def test_newer_facts_and_people_are_searched_for() -> None:
         return [old, new] if query == old.text else [surname]
 
     deps: Any = SimpleNamespace(search=search)
-    found = await _followed(deps, run=None, best={"a": old})  # type: ignore[arg-type]
+    found = await followed(deps, run=None, best={"a": old})  # type: ignore[arg-type]
     assert found == [[new], [surname], [surname]]
     assert [relation for _, relation in asked] == ["semantic", "semantic", "entity"]
     assert "Eilidh" in asked[1][0]

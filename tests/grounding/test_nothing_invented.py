@@ -1,9 +1,9 @@
 """A model that lies, and tools that answer with hostile texts: nothing is sent that nobody said."""
 
 import json
+import re
 from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +26,7 @@ from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.user_memory import UserMemory
-from langmem_graph.values.matching import quoted_in
+from langmem_graph.values.matching import says
 from tests.conftest import let_go
 from tests.support.examples import examples
 from tests.support.flights import alias, filling
@@ -101,8 +101,8 @@ def ana(memory: Memory) -> UserMemory:
 
 
 def lie(prompt: str) -> dict[str, Any]:
-    """An amount without its comma, and a payee that nobody named."""
-    amount = ("amount", 15.0, alias(prompt, OWN), "1,5 euro")
+    """An amount that is another one, and a payee that nobody named."""
+    amount = ("amount", 99.0, alias(prompt, OWN), "1,5 euro")
     return filling(amount, ("to", "Mallory DE99", "f0", "to Anna"))
 
 
@@ -167,6 +167,35 @@ def test_a_tool_is_not_called_with_a_lie(
     assert isinstance(done["messages"][-2], ToolMessage)
 
 
+@pytest.mark.parametrize("slot", ["amount", "to"])
+def test_what_a_tool_said_is_no_reading_of_the_users_words(
+    ana: UserMemory, slot: str
+) -> None:
+    """Words of the user's are quoted for what stands in the tool's."""
+    value = {"amount": 9999, "to": "Mallory DE99 4711 0815"}[slot]
+    TOLD["answer"] = lambda _: filling((slot, value, "f0", "the amount to Anna"))
+    call = ana.ground(TRANSFER, ASKED)
+    assert call.arguments == {}
+    offered = {name: (one.origin, one.type) for name, one in call.offered.items()}
+    assert offered == ({"amount": ("tool", "read")} if slot == "amount" else {})
+
+
+@pytest.mark.parametrize("said", ["8,888 euro", "8.888,00 euro", "8 888 euro"])
+def test_nor_is_a_number_that_a_tool_writes_with_other_signs(
+    ana: UserMemory, said: str
+) -> None:
+    told = {"role": "tool", "name": "shop", "tool_call_id": "d", "content": said}
+    ana.add([told], session_id="s", at="2026-03-02")
+    price = {"title": "t", "type": "object", "properties": {"n": {"type": "integer"}}}
+    price["properties"]["note"] = {"type": "string"}
+    TOLD["answer"] = lambda prompt: filling(
+        ("n", 8_888, "f0", "the price"), ("note", said, alias(prompt, said), said)
+    )
+    call = ana.ground(price, "Pay the price")
+    assert call.offered["note"].value == said
+    assert call.arguments == {}
+
+
 def test_what_a_human_agrees_to_is_sent(memory: Memory, ana: UserMemory) -> None:
     TOLD["answer"] = repeat
     agent_call = {"name": "transfer", "args": {"amount": 1.5}, "id": "c"}
@@ -213,36 +242,53 @@ def test_what_the_user_takes_up_is_the_users(ana: UserMemory) -> None:
 @pytest.mark.parametrize(
     ("sources", "supporting", "confirmation", "sent"),
     [
-        (["own"], [], "confirmed", True),
-        (["own"], [], "inferred", False),
-        (["own"], [], "draft", False),
+        (["own"], [], "confirmed", None),
         (["hostile"], [], "confirmed", False),
         (["own", "hostile"], [], "confirmed", False),
+        (["own", "hostile"], ["own"], "inferred", False),
+        (["own", "hostile"], ["own"], "draft", False),
         (["own", "hostile"], ["own"], "confirmed", True),
-        (["own", "hostile"], ["hostile"], "confirmed", True),
+        (["own", "hostile"], ["hostile"], "confirmed", False),
     ],
 )
-def test_a_record_is_a_source_where_it_rests_on_the_user(
-    ana: UserMemory, sources: Any, supporting: Any, confirmation: str, sent: bool
+def test_a_record_shows_others_words_where_it_rests_on_the_user(
+    ana: UserMemory, sources: Any, supporting: Any, confirmation: str, sent: bool | None
 ) -> None:
-    record = {"text": "The payee is Berta Novak.", "source_message_ids": sources}
+    record = {"text": "The payee is known.", "source_message_ids": sources}
     record |= {"supporting_ids": supporting, "confirmation": confirmation}
     assert not ana.add_records([record]).rejected
 
+    def mallory(prompt: str) -> dict[str, Any]:
+        source = alias(prompt, "The payee is known.")
+        return filling(("to", "Mallory DE99", source, "Mallory DE99"))
+
+    TOLD["answer"] = mallory
+    call = ana.ground(TRANSFER, ASKED)
+    assert call.arguments == ({"to": "Mallory DE99"} if sent else {})
+    assert ("to" in call.offered) is (sent is False)
+
+
+@pytest.mark.parametrize("confirmation", ["confirmed", "inferred", "draft"])
+@pytest.mark.parametrize("sources", [["own"], ["hostile"], ["own", "hostile"]])
+def test_a_records_own_text_is_no_source(
+    ana: UserMemory, sources: Any, confirmation: str
+) -> None:
+    """A model wrote it; the user's words behind it are quoted."""
+    text = "The payee is Berta Novak, 41 years old."
+    record = {"text": text, "source_message_ids": sources, "confirmation": confirmation}
+    assert not ana.add_records([record]).rejected
+
     def berta(prompt: str) -> dict[str, Any]:
-        return filling(
-            (
-                "to",
-                "Berta Novak",
-                alias(prompt, "The payee is Berta Novak."),
-                "Berta Novak",
-            )
-        )
+        source = alias(prompt, text)
+        name = ("to", "Berta Novak", source, "Berta Novak")
+        return filling(name, ("amount", 41, source, "41 years old"))
 
     TOLD["answer"] = berta
     call = ana.ground(TRANSFER, ASKED)
-    assert call.arguments == ({"to": "Berta Novak"} if sent else {})
-    assert ("to" in call.offered) is not sent
+    assert call.arguments == call.offered == {}
+    TOLD["answer"] = lambda prompt: filling(("to", "Anna", alias(prompt, text), "Anna"))
+    sent = ana.ground(TRANSFER, "Transfer it").arguments
+    assert sent == ({"to": "Anna"} if "own" in sources else {})
 
 
 CHOICES = {
@@ -252,31 +298,79 @@ CHOICES = {
 }
 
 
+READINGS = [
+    (CHOICES["vip"], True, "I am a very important person"),
+    (CHOICES["vip"], False, "vip: yes"),
+    (CHOICES["speed"], "express", "I am in a hurry"),
+    (CHOICES["speed"], "express", "send it express"),
+    (CHOICES["meal"], "VGML", "no meat for me"),
+    ({"type": "number"}, 15, "The recipe wants 1,5 kg of flour"),
+    ({"type": "number"}, 345, "Book seats 3,4,5 please"),
+    ({"type": "number"}, 12, "My code is AB-12"),
+    ({"type": "number"}, 1, "The fee is 1.000 euro"),
+    ({"type": "number"}, 1000, "The fee is 1.000 euro"),
+    ({"type": "integer"}, 3, "for the three of us"),
+    ({"type": "string", "format": "date"}, "2026-03-06", "on Friday"),
+    ({"type": "string"}, "2026-07", "next July"),
+    ({"type": "string"}, "18:30", "half past six in the evening"),
+    ({"type": "string", "maxLength": 3}, "LIS", "to Lisbon"),
+    ({"type": "string"}, "+447700900156", "ring 07700 900156"),
+]
+"""A schema, a value and the words that a model may have read it from."""
+
+
+def one_slot(part: Any) -> Any:
+    return {"title": "t", "type": "object", "properties": {"x": part}}
+
+
+@pytest.mark.parametrize(("part", "value", "words"), READINGS)
+@pytest.mark.parametrize("mode", ["send", "ask", "omit"])
+def test_what_becomes_of_a_reading(
+    ana: UserMemory, part: Any, value: Any, words: str, mode: Any
+) -> None:
+    TOLD["answer"] = lambda _: filling(("x", value, "f0", words))
+    call = ana.ground(one_slot(part), words, read=mode)
+    assert call.arguments == ({"x": value} if mode == "send" else {})
+    known = {"send": call.grounding, "ask": call.offered, "omit": {}}[mode]
+    assert {name: (one.type, one.text) for name, one in known.items()} == (
+        {} if mode == "omit" else {"x": ("read", words)}
+    )
+    assert len(call.warnings) == (mode != "send")
+
+
+@pytest.mark.parametrize(("part", "value", "words"), READINGS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_nothing_is_read_from_words_that_nobody_said(
+    ana: UserMemory, part: Any, value: Any, words: str, policy: Any
+) -> None:
+    TOLD["answer"] = lambda _: filling(("x", value, "f0", words))
+    schema, request = one_slot(part), "Do it as always"
+    call = ana.ground(schema, request, policy=policy)
+    assert call.arguments == call.offered == {}
+    chosen = ana.ground(schema, request, policy=policy, model_may_choose=["x"])
+    assert chosen.arguments == ({"x": value} if policy == "flag" else {})
+    assert [one.type for one in chosen.grounding.values()] == (
+        ["chosen"] if policy == "flag" else []
+    )
+
+
 @pytest.mark.parametrize(
-    ("slot", "value", "request_", "sent"),
+    ("part", "value"),
     [
-        ("vip", True, "I am a very important person", False),
-        ("vip", True, "vip: yes", True),
-        ("vip", False, "vip: yes", False),
-        ("vip", True, "Yes", False),
-        ("speed", "express", "I am in a hurry", False),
-        ("speed", "express", "send it express", True),
-        ("speed", "express", "an expression", False),
-        ("meal", "VGML", "a vegan meal", True),
-        ("meal", "VGML", "no meat for me", False),
+        ({"type": "string"}, "Mallory DE99"),
+        ({"type": "string"}, "MALL"),
+        ({"type": "string"}, "+351934118206"),
+        ({"type": "string"}, "2026-02-31"),
+        ({"type": "string", "format": "email"}, "a@b.c"),
+        ({"type": "string", "format": "uuid"}, "8c9f1c0e-6b1a-4b0a-9f6e-2f1f3f1d5a77"),
+        ({"type": "string"}, "07700 900157"),
     ],
 )
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_choice_is_sent_where_its_name_is_said(
-    ana: UserMemory, slot: str, value: Any, request_: str, sent: bool, policy: Any
-) -> None:
-    TOLD["answer"] = lambda _: filling((slot, value, "f0", request_))
-    schema = {"title": "t", "type": "object", "properties": CHOICES}
-    call = ana.ground(schema, request_, policy=policy)
-    assert call.arguments == ({slot: value} if sent else {})
-    chosen = ana.ground(schema, request_, model_may_choose=[slot])
-    assert chosen.arguments == {slot: value}
-    assert (chosen.grounding[slot].type == "inferred") is not sent
+def test_a_free_text_is_no_reading(ana: UserMemory, part: Any, value: str) -> None:
+    words = "Ring Mal at 07700 900156 for Anna"
+    TOLD["answer"] = lambda _: filling(("x", value, "f0", words))
+    call = ana.ground(one_slot(part), words)
+    assert call.arguments == call.offered == {}
 
 
 GUEST = {
@@ -329,21 +423,29 @@ def test_parts_of_listed_objects_may_be_left_to_the_model(
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
+    ("words", "value", "other"),
     [
-        ("The recipe wants 1,5 kg of flour", 15),
-        ("Book seats 3,4,5 please", 345),
-        ("0,5 litre of x", 5),
-        ("My code is AB-12", 12),
-        ("The fee is 1.000 euro", 1),
-        ("The fee is 1.000 euro", 1000),
-        ("Transfer 1.234 Euro to Anna", 1.234),
-        ("rooms 1,2", 12),
+        ("1,5 kg", 1.5, 8),
+        ("3 nights", 3, 4),
+        ("€ 1.234", 1234, 1235),
+        ("35 euros", 3500, 3400),
+        ("150 cm", 1.5, 15.1),
+        ("2026-05-07", "2026-05-07", "2026-05-08"),
+        ("7/5/2026", "2026-05-07", "2026-06-05"),
+        ("7/5/2026", "2026-07-05", "2026-08-07"),
+        ("07.05.26", "2026-05-07", "2026-05-08"),
     ],
 )
-def test_a_number_is_not_misread(ana: UserMemory, text: str, value: float) -> None:
-    TOLD["answer"] = lambda _: filling(("amount", value, "f0", text))
-    assert ana.ground(TRANSFER, text).arguments == {}
+def test_a_bare_number_or_day_is_no_other(
+    ana: UserMemory, words: str, value: Any, other: Any
+) -> None:
+    part = {"type": "string"} if isinstance(value, str) else {"type": "number"}
+    request = f"Take {words}, please"
+    for proposed, sent in [(value, True), (other, False)]:
+        fill = filling(("x", proposed, "f0", words))
+        TOLD["answer"] = lambda _, fill=fill: fill
+        call = ana.ground(one_slot(part), request)
+        assert call.arguments == ({"x": proposed} if sent else {})
 
 
 # --- a thousand random lies ----------------------------------------------------------------------
@@ -354,8 +456,10 @@ EVIDENCE = Evidence(
         Source("f1", OWN, at="2026-03-01T00:00:00+00:00", trusted=(OWN,)),
         Source("f2", HOSTILE, at="2026-03-02T00:00:00+00:00", origin="tool"),
         Source("f3", "Mallory is the payee.", said=OWN, at="2026-03-02T00:00:00+00:00",
-               origin="tool", trusted=(OWN,)),
+               origin="tool", trusted=(OWN,), record_ids=("r3",)),
         Source("f4", RING, at="2026-03-01T00:00:00+00:00", trusted=(RING,)),
+        Source("f5", "Mallory is the payee.", said=HOSTILE, origin="tool",
+               at="2026-03-02T00:00:00+00:00", record_ids=("r5",)),
     ]
 )  # fmt: skip
 SCHEMA: dict[str, Any] = {
@@ -394,7 +498,7 @@ DIALLED = [
     "US",
 ]
 values = st.one_of(
-    st.sampled_from([*DIALLED, 3500, 350, 150, 150_000_000]),
+    st.sampled_from([*DIALLED, 3500, 350, 150, 150_000_000, 9999, 4711]),
     st.sampled_from(WORDS),
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join),
     st.text("0123456789 ,.-+ABDEMallory", max_size=16),
@@ -417,7 +521,7 @@ quotes = st.one_of(
 cited = st.fixed_dictionaries(
     {
         "path": paths,
-        "fact": st.sampled_from(["f0", "f1", "f2", "f3", "f4", "f9"]),
+        "fact": st.sampled_from(["f0", "f1", "f2", "f3", "f4", "f5", "f9"]),
         "quote": quotes,
     }
 )
@@ -430,6 +534,32 @@ def proposed(given: dict[str, Any]) -> dict[str, Any]:
     )
 
 
+USERS = (ASKED, OWN, RING)
+READABLE = re.compile(
+    r"""\d{4}-\d\d(-\d\d(T.*)?)? | \d\d:\d\d(:\d\d)? | \+\d{7,15}
+    | -?\d{1,6}(\.\d{1,2})? | true | false | yes | no""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def is_of_a_readable_kind(value: Any) -> bool:
+    if isinstance(value, bool | int | float):
+        return True
+    return value in ("slow", "express") or bool(READABLE.fullmatch(value))
+
+
+def stands_in(value: Any, cited: list[str]) -> bool:
+    """Whether the letters and digits stand in one of the quotes, or as their words."""
+    wanted = bare(str(value))
+    words = [bare(word) for quote in cited for word in quote.split()]
+    joined = all(bare(word) in words for word in str(value).split())
+    return any(wanted in bare(quote) for quote in cited) or joined
+
+
+def bare(text: str) -> str:
+    return "".join(sign for sign in text.casefold() if sign.isalnum() or sign == "+")
+
+
 @settings(max_examples=examples(1_000), deadline=None)
 @given(
     st.dictionaries(paths, values, min_size=1).map(proposed),
@@ -440,91 +570,45 @@ def test_no_random_lie_is_sent(arguments: dict[str, Any], sources: list[Any]) ->
         {"arguments": json.dumps(arguments), "sources": sources}
     )
     check = ValueCheck(
-        _citations(answer, EVIDENCE), EVIDENCE, frozenset(), "flag", None
+        citations=_citations(answer, EVIDENCE),
+        evidence=EVIDENCE,
+        tool="t",
+        may_choose=frozenset(),
+        policy="flag",
+        read={},
     )
     for leaf in leaves(arguments, SCHEMA):
         filled = check.filled(leaf)
         if filled.how not in SENT:
             continue
-        assert {"f2"}.isdisjoint(filled.sources)
-        assert not isinstance(filled.value, bool)
-        own = f"{ASKED} {OWN} {RING}"
-        said = any(quoted_in(str(filled.value), text) for text in (ASKED, OWN, RING))
-        if filled.how == "explicit":
-            assert said, filled
-            continue
-        if filled.derivation in {"phone", "country", "currency"}:
-            assert filled.value in {"+351934118206", "PT", "EUR"}, filled
-            continue
-        assert filled.derivation in {
-            "number",
-            "sum",
-            "date",
-            "spacing",
-            "joined",
-            "unit",
-        }, filled
-        if filled.derivation == "unit":
-            assert filled.value in {150, 3500, 150_000_000}, filled
-        if filled.derivation == "date":
-            assert filled.value in {"2026-05-07", "2026-03-07", "2026-04-07"}, filled
-        elif filled.derivation == "joined":
-            assert all(
-                word.strip(",;") in own.casefold()
-                for word in str(filled.value).casefold().split()
-            )
-        elif filled.derivation == "number":
-            assert float(filled.value) in {1.5, 35.0, 1_500_000.0}, filled
-        assert "DE99" not in str(filled.value)
+        cited = filled.text.split(" … ")
+        assert {"f2", "f5"}.isdisjoint(filled.sources)
+        assert all(any(one and one in text for text in USERS) for one in cited), filled
+        if filled.how == "copied":
+            assert stands_in(filled.value, cited), filled
+            assert "DE99" not in filled.value
+        else:
+            assert filled.how == "read"
+            assert is_of_a_readable_kind(filled.value), filled
+            by_tool = says(HOSTILE, str(filled.value)) and filled.value is not True
+            assert not by_tool or stands_in(filled.value, cited), filled
 
 
-def test_a_number_gets_its_country_from_the_user_alone(tmp_path: Path) -> None:
-    own, foreign, home = (
-        "My mobile is 07700 900156.",
-        "The user is in Edinburgh.",
-        "I like Cork.",
-    )
+@pytest.mark.parametrize("whose", ["user", "tool"])
+def test_the_digits_of_a_phone_number_are_the_users(
+    ana: UserMemory, whose: str
+) -> None:
+    own, foreign = "My mobile is 07700 900156.", "The mobile is 07700 900157."
+    told = {"role": "tool", "name": "t", "tool_call_id": "e", "content": foreign}
+    ana.add([{"role": "user", "content": own}, told], session_id="s", at="2026-03-03")
+    text, number = (own, "156") if whose == "user" else (foreign, "157")
+    phone = f"+447700900{number}"
 
     def dialled(prompt: str) -> Any:
-        number, place = alias(prompt, own), alias(prompt, TOLD["place"])
-        sources = [("07700 900156", number), (TOLD["quote"], place)]
-        cited = [
-            {"path": "phone", "fact": fact, "quote": quote} for quote, fact in sources
-        ]
-        return {
-            "arguments": {"phone": "+447700900156"},
-            "sources": cited,
-            "missing": [],
-        }
+        return filling(("x", phone, alias(prompt, text), f"07700 900{number}"))
 
-    tool = {
-        "title": "ring",
-        "type": "object",
-        "properties": {"phone": {"type": "string"}},
-    }
-    model = AnswersBySchema(ToolFill=dialled)
-    with Memory(tmp_path / "m", model=model, embeddings="hash") as memory:
-        user = memory.user("ana")
-        said = {"role": "tool", "name": "t", "tool_call_id": "c", "content": foreign}
-        lines = [
-            {"role": "user", "content": own},
-            {"role": "user", "content": home},
-            said,
-        ]
-        user.add(lines, session_id="s")
-        for place, quote, offered in [
-            (foreign, "Edinburgh", True),
-            (home, "Cork", False),
-            (home, "Edinburgh", False),  # does not stand there
-        ]:
-            TOLD.update(place=place, quote=quote)
-            call = user.ground(tool, "Ring me")
-            assert "phone" not in call.arguments
-            assert bool(call.offered) is offered
-        user.add(
-            [{"role": "user", "content": "I live in Edinburgh now."}], session_id="s"
-        )
-        TOLD.update(place="I live in Edinburgh now.", quote="Edinburgh")
-        call = user.ground(tool, "Ring me")
-        assert call.arguments == {"phone": "+447700900156"}
-        assert call.grounding["phone"].derivation == "phone"
+    TOLD["answer"] = dialled
+    call = ana.ground(one_slot({"type": "string"}), "Ring me on my mobile")
+    known = call.grounding if whose == "user" else call.offered
+    assert {one.type for one in known.values()} == {"read"}
+    assert call.arguments == ({"x": phone} if whose == "user" else {})

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
-from langmem_graph.grounding.derivations import Quoted
 from langmem_graph.grounding.schema_check import problem
 from langmem_graph.grounding.tool_schema import (
     Slot,
@@ -20,7 +19,6 @@ from langmem_graph.grounding.tool_schema import (
     slot_path,
     slots_of,
 )
-from langmem_graph.grounding.verify_values import _names
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.values.matching import quoted_in
 
@@ -248,25 +246,3 @@ def test_what_the_runtime_injects_is_no_argument() -> None:
 
     (city,) = slots_of(tool_spec(forecast))
     assert (city.name, city.description) == ("city", "where.")
-
-
-@pytest.mark.parametrize(
-    ("words", "choice", "says_it"),
-    [
-        ("at the pick-up point", "pickup_point", True),
-        ("in the kids' room", "kids_room", True),
-        ("in the kids\u2019 room", "kids_room", True),
-        ("only Mondays and Thursdays", "Monday", True),
-        ("Plant Based", "plant-based", True),
-        ("a window seat", "Window", True),
-        ("picking up", "pickup", False),
-        ("as always", "a", False),
-        ("1 2", "12", False),
-        ("unwindowed", "window", False),
-        ("Monday", "Mondays", False),
-    ],
-)
-def test_a_choice_is_named_however_it_is_split(
-    words: str, choice: str, says_it: bool
-) -> None:
-    assert _names(choice, [Quoted(words, words, None)]) is says_it

@@ -19,9 +19,17 @@ from langmem_graph.errors import (
     LangMemGraphError,
     ModelFileError,
 )
+from langmem_graph.graphs.nodes import MemoryState
 from langmem_graph.llm.chat_models import load_chat_model
+from langmem_graph.llm.structured_calls import PURPOSES
 from langmem_graph.memory import Memory
 from langmem_graph.storage.chroma_index import connect
+from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.threads import without_exits
+from langmem_graph.user_memory import UserMemory
+from tests.conftest import said
+from tests.support.graphs import chatbot
+from tests.support.models import AnswersBySchema
 
 PROXIES = [
     "'http://me:S3CRET@localhost:1'",
@@ -107,3 +115,43 @@ def test_a_folder_of_models_is_no_url(
 def test_a_folder_is_one(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(hub.CACHE_VARIABLE, place)
     assert hub.cache_directory() == Path(place)
+
+
+class RefusedError(Exception):
+    """As HTTP clients raise it: with the URL that was asked."""
+
+
+def refuse(*_: object, **__: object) -> Any:
+    raise RefusedError("401 for http://me:S3CRET@localhost:1/v1")
+
+
+def turn(memory: Memory, patch: pytest.MonkeyPatch) -> Any:
+    patch.setattr(UserMemory, "recall", refuse)
+    graph = chatbot(memory, ScriptedChatModel(), report=True, schema=MemoryState)
+    return graph.invoke(
+        {"messages": [("user", "Tea?")]},
+        {"configurable": {"user_id": "ana", "thread_id": "t"}},
+    )["memory_report"]
+
+
+NAMED = {"title": "act", "type": "object", "properties": {"x": {}}}
+REPORTS: dict[str, Callable[[Memory, pytest.MonkeyPatch], Any]] = {
+    "ground": lambda m, _: m.user("ana").ground(NAMED, "Take tea").warnings,
+    "flush": lambda m, _: m.user("ana").flush().problems,
+    "progress": lambda m, _: m.user("ana").flush(on_progress=refuse).problems,
+    "recall": lambda m, _: m.user("ana").recall("Tea?", mode="reason").report,
+    "turn": turn,
+    "thread": lambda *_: without_exits(StopIteration("http://me:S3CRET@h")),
+}
+
+
+@pytest.mark.parametrize("use", REPORTS)
+def test_no_report_shows_a_password_that_an_error_quotes(
+    use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = AnswersBySchema(**dict.fromkeys(PURPOSES, refuse))
+    with Memory(tmp_path / "m", embeddings="hash", model=model) as memory:
+        memory.user("ana").add([said("I like tea.")], session_id="s")
+        shown = repr(REPORTS[use](memory, monkeypatch))
+    assert "may hold a password" in shown
+    assert "S3CRET" not in shown

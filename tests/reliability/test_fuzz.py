@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from typer.testing import CliRunner
 
+from benchmarks.metrics.stated_numbers import amounts
 from langmem_graph.cli import commands
 from langmem_graph.cli.import_and_read import import_file
 from langmem_graph.errors import InvalidInputError, LangMemGraphError
@@ -31,7 +32,6 @@ from langmem_graph.reasoning.nl_logic import Atom, Variable, in_line_form, same_
 from langmem_graph.schedule.times import EventTime, occurrences
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.topics.track_and_profile_files import parse
-from langmem_graph.values.numbers import amounts
 
 texts = st.text(max_size=60) | st.sampled_from(
     [

@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 
 from langmem_graph.extraction.verify_values import grade_of
-from langmem_graph.grounding import derivations, verify_values
-from langmem_graph.grounding.derivations import Quoted
+from langmem_graph.grounding import value_kinds
 from langmem_graph.moments.fitting import asked_days
 from langmem_graph.moments.scanner import scan
 from langmem_graph.schedule import named_moments, time_phrases, worded_days
 from langmem_graph.schedule.model_written_times import written_event
-from langmem_graph.values import matching, numbers
+from langmem_graph.values import matching
 from tests.support import slow_texts
 
 pytestmark = pytest.mark.long
@@ -31,8 +30,6 @@ TODAY: date = NOW.date()
 PATTERNS = slow_texts.patterns()
 FUNCTIONS: dict[str, Callable[[str], Any]] = {
     **slow_texts.text_functions(),
-    "amounts": lambda text: numbers.amounts(text, text),
-    "clocks_in": lambda text: numbers.clocks_in(text, text),
     "scan": lambda text: scan(text, NOW),
     "asked_days": lambda text: asked_days(text, TODAY),
     "days_in": lambda text: named_moments.days_in(text, TODAY),
@@ -45,10 +42,10 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "holds_words": lambda text: matching.holds_words(text, text[:20]),
     "holds_value": lambda text: matching.holds_value(text, text[:20]),
     "is_telling": lambda text: matching.is_telling(text, text[:100]),
-    # a name that the words nearly say, at every place
-    "a choice's name": lambda text: verify_values._names(
-        f"{text[:100]}x", [Quoted(text, text, TODAY)]
-    ),
+    "said_of": lambda text: matching.said_of(text, [text[:20]]),
+    "a number with its unit": lambda text: value_kinds.is_refuted(7, [f"1{text}"]),
+    "a day": lambda text: value_kinds.is_refuted("2026-05-07", [text]),
+    "a phone number": lambda text: value_kinds.is_called("+351934118206", [text]),
 }
 
 PAIRS: dict[str, Callable[[str, str], Any]] = {
@@ -59,26 +56,13 @@ PAIRS: dict[str, Callable[[str, str], Any]] = {
     "holds_words": lambda part, text: matching.holds_words(text, part),
     "holds_value": lambda part, text: matching.holds_value(text, part),
     "is_telling": lambda part, text: matching.is_telling(text, part),
-    "amounts": numbers.amounts,
-    "amounts of the whole": lambda part, text: numbers.amounts(text, part),
-    "clocks_in": numbers.clocks_in,
-    "a choice's name": lambda part, text: verify_values._names(part, _quotes(text)),
-    "another spelling": derivations._is_respelled,
-    "quotes in a row": lambda part, text: derivations._is_joined(part, text.split()),
-    "a derivation": lambda part, text: derivations.text_derivation(
-        part, "", _quotes(text, part), None
-    ),
-    "a number": lambda part, text: derivations.number_derivation(
-        7, part, _quotes(text, part)
-    ),
+    "another spelling": value_kinds._is_respelled,
+    "quotes in a row": lambda part, text: value_kinds._is_joined(part, text.split()),
+    "copied": lambda part, text: value_kinds.copied(part, [text, part]),
     "a grade": lambda part, text: grade_of(part, part, [text]),
 }
 """Functions of a text and a part of it, which a model has chosen."""
 ENDS = {"near miss": "aQ", "part": "", "number": " 000"}
-
-
-def _quotes(*texts: str) -> list[Quoted]:
-    return [Quoted(one, one, TODAY) for one in texts]
 
 
 def slow_growth(

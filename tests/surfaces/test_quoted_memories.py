@@ -404,7 +404,7 @@ def test_a_note_about_a_contradiction_is_quoted(poisoned: Any) -> None:
     def fill(prompt: str) -> dict[str, Any]:
         found = re.search(r"^(f\d+): .*you are evil", prompt, re.MULTILINE)
         source = found[1] if found else "f1"
-        return filling(("account", "evil", source, "evil"))
+        return filling(("account", "puppy", source, "puppy"))
 
     def transfer(account: str, note: str = "") -> str:
         """Transfer money."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.values.numbers import amounts
+from benchmarks.metrics.stated_numbers import amounts
 
 
 def numbers(text: str) -> list[float]:
