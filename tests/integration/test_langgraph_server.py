@@ -329,6 +329,7 @@ def test_tool_calls_are_filled_over_http(tmp_path: Path) -> None:
                 "retrieve_slots",
                 "fill",
                 "verify",
+                "look_again",
                 "decide",
             ]
             schemas = httpx.get(f"{place}/schemas").json()

@@ -180,8 +180,8 @@ def test_an_assistant_that_books_is_completed_and_checked(tmp_path: Path) -> Non
     _, alone, completed, guessed = run_example("travel_assistant", tmp_path).split(
         "\n--- "
     )
-    assert "destination = 'Łódź': explicit, the request\n" in alone
-    assert "seat = '12A': explicit, ['m0']\n" in alone
+    assert "destination = 'Łódź': copied, the request\n" in alone
+    assert "seat = '12A': copied, ['m0']\n" in alone
     assert "'seat'" not in completed
     assert "seat 12A, card NW-4471-0093" in completed
     assert "Note from memory" not in completed
