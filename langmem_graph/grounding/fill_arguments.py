@@ -74,7 +74,7 @@ def _question(state: GroundingState) -> str:
     again = ", ".join(state.get("asked_again", ()))
     shown = state["evidence"].sources
     if again:
-        shown = state["evidence"].named([REQUEST, *state["shown"]])
+        shown = state["evidence"].named([REQUEST, *_cited(state), *state["shown"]])
     lines = [
         f"Now: {datetime.fromisoformat(now):%A %Y-%m-%d %H:%M}"
         if now
@@ -85,6 +85,13 @@ def _question(state: GroundingState) -> str:
         *([f"Fill only: {as_data(again)}"] if again else []),
     ]
     return "\n".join([*lines, "Facts:", *map(_source_line, shown)])
+
+
+def _cited(state: GroundingState) -> list[str]:
+    """The facts that the first answer rests on: they say who and what is meant."""
+    proposal = state["proposal"]
+    assert proposal is not None, "a second look follows a first answer"
+    return [source.fact for source in proposal.sources]
 
 
 def _source_line(source: Source) -> str:
