@@ -141,7 +141,8 @@ def grounded(user: UserMemory, item: Row) -> Row:
     itself.
     """
     chosen = item.get("model_may_choose", ())
-    call = user.ground(item["tool"], item["request"], model_may_choose=chosen, at=ASKED)
+    at = item.get("at", ASKED)
+    call = user.ground(item["tool"], item["request"], model_may_choose=chosen, at=at)
     return {"call": call.model_dump(mode="json"), "calls": call.llm_calls}
 
 

@@ -1,7 +1,8 @@
 """Kinds of values, and what code can refute (Mem2ActBench 3.3).
 
-A `copied` value stands in the words that are quoted for it. A `read` one is the model's
-reading of them: a number, a yes or no, an allowed value, a date or time, a short code.
+A `copied` text stands in the words that are quoted for it. A `read` value is the
+model's reading of them: a number, a yes or no, an allowed value, a date or time, a
+short code.
 What words mean is the model's to say; code refutes only what it can know.
 """
 

@@ -34,6 +34,7 @@ from langmem_graph.grounding.tool_schema import (
 from langmem_graph.grounding.value_kinds import (
     copied,
     is_called,
+    is_moment,
     is_readable,
     is_refuted,
     whole_numbers_in,
@@ -197,7 +198,9 @@ class ValueCheck:
         words = [citation.words for citation in quotes]
         if not words or not _have_names(words, leaf.free):
             return None
-        if isinstance(value, str) and value not in slot.choices:
+        # 12:30 stands in "12:30 am", and is another time: moments are always read
+        is_text = isinstance(value, str) and not is_moment(value)
+        if is_text and value not in slot.choices:
             stands = copied(value, words)
             if stands is not None:
                 fits = problem(stands, slot.schema) is None
