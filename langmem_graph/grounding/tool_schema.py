@@ -26,7 +26,7 @@ MOST_BRACKETS = 400  # in arguments; a model in a repetition loop nests hundreds
 PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?")
 MOST_LEVELS = 32  # of nested objects and lists in arguments
 LONGEST_DESCRIPTION = 4_000  # characters of an argument's description that are read
-MOST_NAMES = 20  # of one choice
+MOST_NAMES = 5  # of one value; they are looked for in every text of others
 
 
 @dataclass(frozen=True)
@@ -71,20 +71,22 @@ class Slot:
         """
         return " ".join(filter(None, (*map(in_words, self.path), self.description)))
 
-    def names_of(self, choice: str) -> list[str]:
-        """A choice, and its title and description where the schema has them.
+    def names_of(self, value: str | bool) -> list[str]:
+        """What texts call a value: a choice, and its title and description where the
+        schema has them; of a yes or no the argument's name.
 
         They are beside a `const`, or in the slot's description: "pl Polish, en
         English".
         """
-        parts = [
-            part for part in every_form(self.schema) if part.get("const") == choice
-        ]
+        if isinstance(value, bool):
+            return [in_words(self.path[-1])]
+        parts = [part for part in every_form(self.schema) if part.get("const") == value]
         beside = [str(part[key]) for part in parts for key in _NAMING if part.get(key)]
-        named = rf"(?<![^\s;,.]){re.escape(choice)}(?:\s?[:=–-]|\s)\s*([^;,.\n]+)"
-        described = self.description if choice.strip() else ""
-        names = [choice, *beside, *map(str.strip, re.findall(named, described))]
-        return names[:MOST_NAMES]
+        named = rf"(?<![^\s;,.]){re.escape(value)}(?:\s?[:=–-]|\s)\s*([^;,.\n]+)"
+        described = self.description if value.strip() else ""
+        explained = map(str.strip, re.findall(named, described))
+        names = [value, in_words(value), *beside, *explained]
+        return list(dict.fromkeys(names))[:MOST_NAMES]
 
 
 def slot_name(path: Sequence[str]) -> str:

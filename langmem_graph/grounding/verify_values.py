@@ -48,7 +48,6 @@ MOST_READ = 1_000_000
 """Quotes times the characters of the longest source."""
 MOST_CITED, MOST_VALUES = 8, 500  # quotes of one value, and values of one call
 MOST_QUOTED = 50_000  # characters of the quotes of all values
-MOST_NAMES = 5  # of a choice that are looked for in what others say
 MOST_AROUND = 2_000_000  # characters of the texts in which these quotes stand or stood
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
 _READING = "is the model's reading of “{}”"
@@ -262,10 +261,7 @@ class ValueCheck:
         self, value: Any, slot: Slot, quotes: Sequence[Citation]
     ) -> Source | None:
         """A source of others' words that has the value, which its quotes have not."""
-        if isinstance(value, bool):
-            return None
-        names = slot.names_of(value) if isinstance(value, str) else []
-        names = names[:MOST_NAMES]
+        names = slot.names_of(value) if isinstance(value, str | bool) else []
         if any(_tells(citation.words, value, names) for citation in quotes):
             return None
         return next(
@@ -333,7 +329,7 @@ class ValueCheck:
 
 def _tells(text: str, value: Any, names: Sequence[str]) -> bool:
     """Whether a text has a value, or one of its names."""
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         is_there = Decimal(str(value)) in whole_numbers_in(text)
         return is_there or bool(said_of(text, [str(value)]))
     return bool(said_of(text, names))
