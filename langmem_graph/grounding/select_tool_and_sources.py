@@ -243,7 +243,9 @@ async def followed(
     """
     first = list(best.values())[:MOST_FOLLOWED]
     named = Counter(
-        name for fact in best.values() for name in set(_NAME.findall(fact.text))
+        name
+        for fact in best.values()
+        for name in dict.fromkeys(_NAME.findall(fact.text))
     )
     people = [name for name in named if name.casefold() not in (*MONTHS, *WEEKDAYS)]
     people = sorted(people, key=lambda name: -named[name])[:MOST_NAMED]
