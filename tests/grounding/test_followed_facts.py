@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from langmem_graph.grounding.select_tool_and_sources import NEWER, followed
+from langmem_graph.grounding.select_tool_and_sources import MOST_NAMED, NEWER, followed
 from langmem_graph.results import Fact
 
 
@@ -31,3 +31,20 @@ async def test_newer_facts_and_people_are_searched_for() -> None:
     assert [relation for _, relation in asked] == ["semantic", "semantic", "entity"]
     assert "Eilidh" in asked[1][0]
     assert "Monday" not in " ".join(query for query, _ in asked[1:])
+
+
+async def test_people_named_as_often_are_searched_for_in_the_order_of_the_text() -> (
+    None
+):
+    names = [f"N{letter}" for letter in "qwertyuiopasdf"]
+    asked = list[str]()
+
+    async def search(query: str, k: int, relation: str, run: Any) -> list[Fact]:
+        if relation == "entity":
+            asked.append(query)
+        return []
+
+    text = f"With us were {', '.join(names)}."
+    deps: Any = SimpleNamespace(search=search)
+    await followed(deps, run=None, best={"a": fact("a", 1, text)})  # type: ignore[arg-type]
+    assert asked == names[:MOST_NAMED]
