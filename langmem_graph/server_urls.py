@@ -1,4 +1,6 @@
-"""URLs of servers and databases, whose passwords no error and no log may show."""
+"""URLs and keys of servers and databases, of which no error and no log may show the
+password.
+"""
 
 import os
 import re
@@ -25,6 +27,8 @@ _CREDENTIALS = re.compile(r"//.*@", re.DOTALL)
 """What stands before the host of a URL."""
 _PLAIN_URL = re.compile(r"https?://[^@?#&;\s]*")
 _OF_URL = re.compile(r"\b(?:urls?|port|scheme|proxy|netloc)\b", re.IGNORECASE)
+_OF_HEADER = re.compile(r"\billegal header\b", re.IGNORECASE)
+"""What HTTP clients say of a header, such as that of a key, and quote it."""
 _OPENAI_ADDRESSES = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 NOT_SHOWN = "not shown, as it may hold a password"
 
@@ -73,19 +77,22 @@ def shown_text(error: BaseException) -> str:
     if not _may_quote_password(error):
         return str(error)
     return (
-        f"its text is {NOT_SHOWN}. Check the URL given, and the proxies of the "
-        "environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY)"
+        f"its text is {NOT_SHOWN}. Check the URL and the key given, and the proxies of "
+        "the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY)"
     )
 
 
 def _may_quote_password(error: BaseException | None) -> bool:
-    """Whether an error, or one behind it, is about a URL or quotes a password."""
+    """Whether an error, or one behind it, is about a URL or a header, or quotes a
+    password.
+    """
     if error is None or isinstance(error, LangMemGraphError):
         return False
     is_of_url = isinstance(error, ValueError) and _OF_URL.search(f"{error}")
     return bool(
         type(error).__name__ == "InvalidURL"  # of httpx, or of what it is called next
         or is_of_url
+        or _OF_HEADER.search(f"{error}")
         or holds_password(f"{error}")
         or _may_quote_password(error.__cause__ or error.__context__)
     )
@@ -104,6 +111,22 @@ def check_address(client: object) -> None:
                 "logs. Leave it out: load_chat_model(base_url=…) sends a login apart "
                 "from the URL, and a key is given as OPENAI_API_KEY."
             )
+
+
+def bare_key(key: str) -> str:
+    """A key without the line end of the file that it was read from.
+
+    Raises:
+        InvalidInputError: no header can hold it. The error does not quote it, as those
+            of HTTP clients do.
+    """
+    bare = key.strip()
+    if not (bare.isascii() and bare.isprintable()):
+        raise InvalidInputError(
+            "The key has a character that no header can hold, such as a line end or a "
+            "typographic quotation mark. Copy the key alone."
+        )
+    return bare
 
 
 def login_apart(url: str) -> tuple[str, dict[str, str]]:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import httpx
 
 from langmem_graph.errors import CausalModelError
-from langmem_graph.server_urls import as_shown, login_apart, shown_url
+from langmem_graph.server_urls import as_shown, bare_key, login_apart, shown_url
 
 Token = tuple[int, bool]
 """The id of a token, and whether it consists of whole characters."""
@@ -44,7 +44,8 @@ class LlamaServer:
         timeout: seconds to wait for an answer; default 60.
 
     Raises:
-        InvalidInputError: it is no URL of http or https, or one with a query.
+        InvalidInputError: it is no URL of http or https, or one with a query; or no
+            header can hold the key.
         CausalModelError: a proxy of the environment cannot be used.
     """
 
@@ -54,8 +55,8 @@ class LlamaServer:
         self._shown = shown_url(url.rstrip("/").removesuffix("/v1"))
         address, headers = login_apart(url)
         self.url = address.rstrip("/").removesuffix("/v1")
-        if api_key:
-            headers = {"Authorization": f"Bearer {api_key}"}
+        if key := bare_key(api_key or ""):
+            headers = {"Authorization": f"Bearer {key}"}
         try:
             self._client = httpx.Client(headers=headers, timeout=timeout)
         except (ValueError, ImportError, httpx.InvalidURL) as error:  # of a proxy

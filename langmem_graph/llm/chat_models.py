@@ -11,6 +11,7 @@ from langmem_graph.llm.answer_schemas import GroundedAnswer
 from langmem_graph.server_urls import (
     NOT_SHOWN,
     as_shown,
+    bare_key,
     check_address,
     login_apart,
     may_hold_password,
@@ -45,9 +46,10 @@ def load_chat_model(
     try:
         if base_url:
             address, login = login_apart(base_url)
+            key = bare_key(os.environ.get("OPENAI_API_KEY", ""))
             served = {
                 "base_url": address,
-                "api_key": os.environ.get("OPENAI_API_KEY") or "no-key-needed",
+                "api_key": key or "no-key-needed",
                 "default_headers": login | (options.get("default_headers") or {}),
             }
             model = model or _first_model(served)

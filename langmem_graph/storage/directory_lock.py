@@ -1,4 +1,5 @@
-"""The lock of a memory's directory, and the folders that are deleted in it.
+"""The lock of a memory's directory, that of an index in it, and the folders that are
+deleted in it.
 
 One process at a time writes to a directory, unless the vectors are on a Chroma server:
 then the lock is held only while the directory is opened.
@@ -6,13 +7,14 @@ then the lock is held only while the directory is opened.
 
 import logging
 import shutil
+import time
 import uuid
 from pathlib import Path
 
 from filelock import FileLock, SoftFileLock, Timeout
 
-from langmem_graph.errors import MemoryLockedError, StorageError
-from langmem_graph.storage.chroma_index import blank_unused
+from langmem_graph.errors import IndexUnavailableError, MemoryLockedError, StorageError
+from langmem_graph.storage.chroma_index import REST_SECONDS, blank_unused
 from langmem_graph.storage.sqlite_database import identity_of
 
 _log = logging.getLogger(__name__)
@@ -22,6 +24,10 @@ USERS, SHARED = "users", "shared"
 # begins the names of folders being deleted; the next opening deletes the rest
 ERASED = ".erased-"
 LOCK_SECONDS = 2.0  # processes that share a server hold the lock only while they open
+TURN_SECONDS = 5.0
+"""So long a process waits for its turn to write to an index; another one needs it for
+one batch of vectors.
+"""
 
 
 class DirectoryLock:
@@ -82,6 +88,37 @@ class DirectoryLock:
 
     def release(self) -> None:
         """Let other processes write."""
+        self._lock.release()
+
+
+class IndexTurn:
+    """A process's turn to write to the index of a folder, where several share a server.
+
+    A process that does not let the others write, as one that was stopped, is waited for
+    once in a while: else every call would wait for it anew.
+    """
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self._lock = FileLock(folder / "index.lock")
+        self._seconds = seconds
+        self._hurries_until = 0.0
+
+    def __enter__(self) -> None:
+        hurries = time.monotonic() < self._hurries_until
+        wait = 0.0 if hurries else min(self._seconds, TURN_SECONDS)
+        try:
+            self._lock.acquire(timeout=wait)
+        except Timeout as error:
+            if not hurries:
+                self._hurries_until = time.monotonic() + REST_SECONDS
+            raise IndexUnavailableError(
+                f"Another process keeps the index for itself: it has locked "
+                f"{self._lock.lock_file}. The ledger is untouched, and what is due is "
+                "done later. See whether that process still runs, or was stopped."
+            ) from error
+        self._hurries_until = 0.0
+
+    def __exit__(self, *error: object) -> None:
         self._lock.release()
 
 

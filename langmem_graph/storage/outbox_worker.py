@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from filelock import Timeout
 
 from langmem_graph.embeddings.embedder import Embedder, Vectors
 from langmem_graph.errors import (
@@ -208,7 +207,7 @@ class DueWork:
                 items = self._index_some(layer, limit)
                 if len(items) < limit or is_interrupted():  # the rest stays due
                     return
-        except (IndexUnavailableError, Timeout) as error:
+        except IndexUnavailableError as error:
             _log.warning("%s", error)
             self.done.warn(error)
         else:

@@ -70,6 +70,8 @@ _PORTS = re.compile(r"(?:\d{1,5}(?:,\d{1,5})*)?")
 _OPTIONS = {option.keyword.decode() for option in Conninfo.get_defaults()}
 """What may be set in a URL: SQLAlchemy would load a `plugin`, and the driver quotes the
 name of an option that it does not know."""
+_SHOWN_OPTIONS = {"host", "port", "dbname", "user"}
+_PARTS = re.compile(r"[,=\s]+")
 _LEDGER_ID = f"SELECT value FROM meta WHERE room = {OWN_ROOM} AND key = 'ledger_id'"
 
 
@@ -329,14 +331,36 @@ def explained(engine: Engine) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        raise StorageError(_explanation(engine, error)) from error
+        said = _said(error)
+        quotes_option = _without_options(engine, said) != said
+        text = _explanation(engine, error)
+        raise StorageError(text) from (None if quotes_option else error)
+
+
+def _said(error: SQLAlchemyError) -> str:
+    origin = getattr(error, "orig", None)
+    # details quote rows
+    primary = getattr(getattr(origin, "diag", None), "message_primary", None)
+    return str(primary or origin or error)
+
+
+def _without_options(engine: Engine, said: str) -> str:
+    """An error's text without the values of the URL's options that libpq quotes: what
+    stands there by mistake may be a password.
+    """
+    url: URL = engine.url
+    for name, values in url.normalized_query.items():
+        if name in _SHOWN_OPTIONS:
+            continue
+        parts = [part for value in values for part in (value, *_PARTS.split(value))]
+        for part in parts:
+            said = said.replace(f'"{part}"', '"…"')
+    return said
 
 
 def _explanation(engine: Engine, error: SQLAlchemyError) -> str:
     origin = getattr(error, "orig", None)
-    # details quote rows
-    said = getattr(getattr(origin, "diag", None), "message_primary", None)
-    cause = " ".join(str(said or origin or error).split())
+    cause = " ".join(_without_options(engine, _said(error)).split())
     told = f"The database {place_of(engine)} cannot be used: {cause}. "
     if "permission denied" in cause:
         return (

@@ -6,14 +6,17 @@ in each room, by triggers, as SQLite counts them in each file.
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Event
 from time import monotonic
 from typing import Any
 
 import sqlalchemy as sa
+from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects.postgresql import UUID
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from langmem_graph.errors import SchemaTooNewError, StorageError
 from langmem_graph.settings import Settings
@@ -146,6 +149,16 @@ _NOT_HELD = (
     f"ALTER TABLE {SCHEMA}.record_changes DROP COLUMN held",
 )
 """What versions before 5 kept of changes that waited for somebody to confirm them."""
+_LIMIT_LOCKS = sa.text("SELECT set_config('lock_timeout', :limit, true)")
+_NOTICE_A_KILLED_CLIENT = "SET LOCAL client_connection_check_interval = '5s'"
+_HOLDER = sa.text(
+    "SELECT pid, application_name FROM pg_locks JOIN pg_stat_activity USING (pid)"
+    " LEFT JOIN pg_class ON pg_class.oid = relation"
+    " WHERE granted AND pid <> pg_backend_pid() AND datname = current_database()"
+    f" AND (relnamespace = to_regnamespace('{SCHEMA}')"
+    " OR locktype = 'advisory' AND ((classid::bigint << 32) | objid::bigint) = :key)"
+    " ORDER BY xact_start LIMIT 1"
+)
 _ENTER_ROOM = sa.text(
     "SELECT set_config('app.room', :room, true), set_config('app.rooms', :room, true)"
 )
@@ -261,8 +274,7 @@ def rehearse(url: str) -> Rehearsal:
     sa.event.listen(engine, "connect", remove_time_limit)
     place = place_of(engine)
     try:
-        with explained(engine), engine.connect() as connection, connection.begin() as t:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))
+        with _migrating(engine) as connection:
             version = _version(connection, place)
             if version is None:
                 return Rehearsal(place, 0, 0, 0)
@@ -274,7 +286,7 @@ def rehearse(url: str) -> Rehearsal:
                 connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()
                 for name in names
             ]
-            t.rollback()
+            connection.rollback()
             return Rehearsal(place, version, *counts)
     finally:
         engine.dispose()
@@ -284,11 +296,10 @@ def migrate(engine: Engine) -> int:
     """Prepare the database, or bring it up to date; returns the version of its tables.
 
     Raises:
-        StorageError: the login may not do that, or the extension `vector` is not
-            installed.
+        StorageError: the login may not do that, the extension `vector` is not
+            installed, or another session holds a table for too long.
     """
-    with explained(engine), engine.connect() as connection, connection.begin():
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))
+    with _migrating(engine) as connection:
         version = _version(connection, place_of(engine))
         if version is None:
             for command in _commands():
@@ -299,6 +310,45 @@ def migrate(engine: Engine) -> int:
         elif version < VERSION:
             _bring_up_to_date(connection, version)
         return check_version(connection, place_of(engine))
+
+
+@contextmanager
+def _migrating(engine: Engine) -> Iterator[Connection]:
+    """A transaction that may change the tables, for one process at a time.
+
+    It waits for no lock for ever, as all who come later wait behind it.
+    """
+    seconds = Settings().storage.busy_timeout_seconds
+    with explained(engine), engine.connect() as connection, connection.begin():
+        connection.execute(_LIMIT_LOCKS, {"limit": f"{seconds * 1_000:.0f}"})
+        with suppress(DBAPIError), connection.begin_nested():  # of PostgreSQL 14
+            connection.exec_driver_sql(_NOTICE_A_KILLED_CLIENT)
+        try:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))
+            yield connection
+        except OperationalError as error:
+            if not isinstance(error.orig, LockNotAvailable):
+                raise
+            raise StorageError(
+                f"The database {place_of(engine)} was not changed: {_holder(engine)} "
+                f"has held a lock on its tables for {seconds:.0f} s. Let it end, and "
+                "do this again."
+            ) from error
+
+
+def _holder(engine: Engine) -> str:
+    """The session of those with a lock on our tables whose transaction is the
+    oldest.
+    """
+    with engine.connect() as connection:
+        found = connection.execute(_HOLDER, {"key": _MIGRATING}).first()
+    if found is None:
+        return "another session"
+    pid, program = found
+    return (
+        f"the session {pid} of {program or 'another program'} (SELECT "
+        f"pg_terminate_backend({pid}) ends it)"
+    )
 
 
 def _bring_up_to_date(connection: Connection, version: int) -> None:

@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock
 from sqlalchemy import delete
 
 from langmem_graph.errors import (
@@ -32,6 +31,7 @@ from langmem_graph.storage import (
     vector_rows,
 )
 from langmem_graph.storage.chroma_index import REBUILD, ChromaServer, VectorIndex
+from langmem_graph.storage.directory_lock import IndexTurn
 from langmem_graph.storage.migrations import Steps
 from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.sqlite_database import Database, explained_files
@@ -200,9 +200,7 @@ class LedgerFolder(OpenLedger):
         self.index = self._index(name, directory)
         # A Chroma server that took writes of several processes at once sometimes misses
         # some vectors in its queries until it restarts; taking turns makes that rarer.
-        turn = FileLock(
-            folder / "index.lock", timeout=settings.storage.busy_timeout_seconds
-        )
+        turn = IndexTurn(folder, settings.storage.busy_timeout_seconds)
         self.indexing = nullcontext() if self.index.embedded else turn
 
     def _index(self, name: str, directory: str) -> VectorIndex:

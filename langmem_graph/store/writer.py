@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from filelock import Timeout
 
 from langmem_graph.embeddings.embedder import Embedder, Vectors
 from langmem_graph.errors import IndexUnavailableError, StorageError
@@ -181,7 +180,7 @@ class Writer:
                 if done < batch or is_interrupted():  # the rest stays due
                     return
         # waiting vectors are compared one by one
-        except (IndexUnavailableError, Timeout) as error:
+        except IndexUnavailableError as error:
             _log.warning("%s", error)
 
     def _index_batch(self, limit: int) -> int:

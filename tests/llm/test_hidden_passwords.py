@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from langmem_graph.causal.local_models import LlamaServer
@@ -23,6 +24,7 @@ from langmem_graph.graphs.nodes import MemoryState
 from langmem_graph.llm.chat_models import load_chat_model
 from langmem_graph.llm.structured_calls import PURPOSES
 from langmem_graph.memory import Memory
+from langmem_graph.server_urls import as_shown
 from langmem_graph.storage.chroma_index import connect
 from langmem_graph.testing import ScriptedChatModel
 from langmem_graph.threads import without_exits
@@ -73,6 +75,45 @@ def test_no_error_shows_the_password_of_a_proxy(
     shown = "".join(traceback.format_exception(refused.value))
     assert "S3CRET" not in shown + caplog.text
     assert "HTTPS_PROXY" in str(refused.value)
+
+
+def keyed_llama(key: str) -> str:
+    with LlamaServer(SERVER, api_key=key) as server:
+        return server._client.headers["Authorization"]
+
+
+def keyed_model(key: str) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", key)
+        model: Any = load_chat_model("m", SERVER)
+    return f"Bearer {model.openai_api_key.get_secret_value()}"
+
+
+@pytest.mark.parametrize("use", [keyed_llama, keyed_model])
+def test_a_key_read_from_a_file_ends_before_its_line_does(
+    use: Callable[[str], str],
+) -> None:
+    assert use(" S3CRET\r\n") == "Bearer S3CRET"
+
+
+@pytest.mark.parametrize("key", ["S3CRET\nS3CRET", "\u201cS3CRET\u201d", "S3CRET\x01"])
+@pytest.mark.parametrize("use", [keyed_llama, keyed_model])
+def test_a_key_that_no_header_can_hold_is_refused(
+    use: Callable[[str], str], key: str
+) -> None:
+    with pytest.raises(LangMemGraphError, match="key has a character") as refused:
+        use(key)
+    assert "S3CRET" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_a_header_that_a_client_refuses_is_not_quoted() -> None:
+    error = ConnectionError("Connection error.")
+    error.__cause__ = httpx.LocalProtocolError(
+        "Illegal header value b'Bearer S3CRET\\n'"
+    )
+    text, cause = as_shown(error)
+    assert "key" in text
+    assert cause is None
 
 
 @pytest.mark.parametrize("proxy", ["socks5://me:S3CRET@localhost:1"])

@@ -1,5 +1,6 @@
 """A vector index that is lost, destroyed or filled: the ledger rebuilds it."""
 
+import fcntl
 import shutil
 import socket
 import sys
@@ -15,7 +16,7 @@ from chromadb.errors import InternalError
 from langmem_graph.errors import IndexUnavailableError
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
-from langmem_graph.storage import chroma_index, vector_rows
+from langmem_graph.storage import chroma_index, directory_lock, vector_rows
 from langmem_graph.storage.chroma_index import ChromaServer, VectorIndex
 from langmem_graph.storage.tables import set_meta
 from langmem_graph.store.chroma_store import ChromaStore
@@ -200,6 +201,41 @@ def test_a_server_that_does_not_answer_is_left_alone_for_a_while(
         with pytest.raises(IndexUnavailableError):
             server.client()
         assert len(asked) == 2
+
+
+@pytest.mark.enable_socket  # nothing listens there
+@pytest.mark.parametrize("open_one", [Memory, ChromaStore])
+def test_a_process_that_keeps_the_index_is_waited_for_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    open_one: Any,
+) -> None:
+    monkeypatch.setattr(directory_lock, "TURN_SECONDS", 1.0, raising=False)
+    settings = Settings(storage=StorageSettings(index_batch=1, busy_timeout_seconds=3))
+    where = {"embeddings": "hash", "chroma": "http://127.0.0.1:9"}
+
+    def adding(opened: Any, text: str) -> float:
+        begun = time.monotonic()
+        if isinstance(opened, Memory):
+            report = opened.user("u").add(said(text), session_id="s")
+            assert len(report.warnings) == 1
+        else:
+            opened.put(("n",), text, {"text": text})
+        return time.monotonic() - begun
+
+    with loopback_alone(), open_one(tmp_path, settings=settings, **where) as opened:
+        adding(opened, "tea")
+        caplog.clear()
+        (ledger,) = tmp_path.rglob("ledger.db")
+        with ledger.with_name("index.lock").open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            waits = [adding(opened, text) for text in ("milk", "rice")]
+        assert 1 <= waits[0] < 2
+        assert waits[1] < 1
+        assert caplog.text.count("See whether that process still runs") == 2
+        adding(opened, "salt")
+        assert "Could not connect to a Chroma server" in caplog.text
 
 
 def test_a_server_that_falls_silent_is_left_alone() -> None:

@@ -4,6 +4,7 @@ import traceback
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from huggingface_hub import constants
@@ -503,6 +504,24 @@ def test_options_that_hold_a_password_are_refused(options: str) -> None:
     with pytest.raises(InvalidInputError) as refused:
         Memory(f"postgresql://u@/db?host=/nowhere&{options}", embeddings="hash")
     assert "S3CRET" not in str(refused.value)
+
+
+@pytest.mark.enable_socket  # nothing listens there
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("service", "S3CRET"),
+        ("target_session_attrs", "S3CRET"),
+        ("require_auth", "none,S3CRET"),
+        ("sslmode", " S3CRET  x"),
+        ("keepalives", 'S3"CRET'),
+    ],
+)
+def test_an_option_that_libpq_refuses_is_not_quoted(option: str, value: str) -> None:
+    place = f"postgresql://u@/db?host=127.0.0.1&port=1&{option}={quote(value)}"
+    with pytest.raises(StorageError, match=option) as refused:
+        Memory(place, embeddings="hash").user("a")
+    assert "CRET" not in "".join(traceback.format_exception(refused.value))
 
 
 def test_an_option_for_a_password_is_none() -> None:
