@@ -71,15 +71,13 @@ class Slot:
         """
         return " ".join(filter(None, (*map(in_words, self.path), self.description)))
 
-    def names_of(self, value: str | bool) -> list[str]:
-        """What texts call a value: a choice, and its title and description where the
-        schema has them; of a yes or no the argument's name.
+    def names_of(self, value: str) -> list[str]:
+        """A value, as words too, and its title and description where the schema has
+        them.
 
         They are beside a `const`, or in the slot's description: "pl Polish, en
         English".
         """
-        if isinstance(value, bool):
-            return [in_words(self.path[-1])]
         parts = [part for part in every_form(self.schema) if part.get("const") == value]
         beside = [str(part[key]) for part in parts for key in _NAMING if part.get(key)]
         named = rf"(?<![^\s;,.]){re.escape(value)}(?:\s?[:=–-]|\s)\s*([^;,.\n]+)"

@@ -261,7 +261,9 @@ class ValueCheck:
         self, value: Any, slot: Slot, quotes: Sequence[Citation]
     ) -> Source | None:
         """A source of others' words that has the value, which its quotes have not."""
-        names = slot.names_of(value) if isinstance(value, str | bool) else []
+        if isinstance(value, bool):  # texts that mean a yes or no seldom have the word
+            return None
+        names = slot.names_of(value) if isinstance(value, str) else []
         if any(_tells(citation.words, value, names) for citation in quotes):
             return None
         return next(
@@ -329,7 +331,7 @@ class ValueCheck:
 
 def _tells(text: str, value: Any, names: Sequence[str]) -> bool:
     """Whether a text has a value, or one of its names."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float):
         is_there = Decimal(str(value)) in whole_numbers_in(text)
         return is_there or bool(said_of(text, [str(value)]))
     return bool(said_of(text, names))
