@@ -8,8 +8,8 @@ folders `Q/memory` and `Q/nearest`: by `ground`, with the history as memory, and
 call that is shown the request and the messages whose vectors are nearest to it. The
 second prints the figures of what was answered. Both fill the call that is right: which
 tool a request needs is for the agent to know. DIR holds the data set's `history` and
-`qa_data`, and its `functions_schema.json`. What is kept holds ids, values and figures,
-and no text of the data set.
+`qa_data`, and its `functions_schema.json`. What is kept holds ids and verdicts, and
+nothing of the data set.
 """
 
 import argparse
@@ -123,13 +123,7 @@ def by_memory(place: Path, call: CarCall, queue: Path, embeddings: Embeddings) -
         filled = memory.user("car").ground(
             call.tool.as_function(), call.question.text, at=call.question.at
         )
-    missing = [slot.name for slot in filled.missing]
-    return {
-        "arguments": filled.arguments,
-        "calls": filled.llm_calls,
-        "missing": missing,
-        "offered": len(filled.offered),
-    }
+    return {"arguments": filled.arguments, "calls": filled.llm_calls}
 
 
 def by_nearest(call: CarCall, nearest: Sequence[Passage], queue: Path) -> Row:
@@ -166,27 +160,22 @@ def run(options: argparse.Namespace, embeddings: Embeddings) -> list[Row]:
 
 
 def _row(call: CarCall, memory: Row, nearest: Row) -> Row:
+    arms = {"memory": memory, "nearest": nearest}
+    verdicts = {name: verdict(call.gold, **given) for name, given in arms.items()}
     about = {"history": call.history, "question": call.question.id}
-    kinds = {"number": call.number, "kind": call.question.category}
-    gold = {"tool": call.tool.name, "gold": call.gold}
-    return {**about, **kinds, **gold, "memory": memory, "nearest": nearest}
+    return {**about, "number": call.number, "kind": call.question.category, **verdicts}
 
 
-def is_exact(row: Row, arm: str) -> bool:
-    """Whether all arguments are the right ones, and no others."""
-    given, gold = row[arm]["arguments"], row["gold"]
-    return given.keys() == gold.keys() and all(
-        same_value(gold[name], given[name]) for name in gold
-    )
-
-
-def is_wrong(row: Row, arm: str) -> bool:
-    """Whether an argument that is sent is another one than the right one."""
-    given, gold = row[arm]["arguments"], row["gold"]
-    return any(
-        name in gold and not same_value(gold[name], value)
-        for name, value in given.items()
-    )
+def verdict(gold: Row, arguments: Row, calls: int) -> Row:
+    """Whether all arguments are the right ones and no others, and whether one of those
+    that are sent is another one.
+    """
+    same = {name: same_value(gold.get(name), arguments[name]) for name in arguments}
+    return {
+        "right": arguments.keys() == gold.keys() and all(same.values()),
+        "wrong": any(name in gold and not same[name] for name in arguments),
+        "calls": calls,
+    }
 
 
 def report(folder: Path) -> str:
@@ -199,12 +188,10 @@ def report(folder: Path) -> str:
     ]
     arms = ("memory", "nearest")
     exact = {
-        arm: [all(is_exact(row, arm) for row in own) for own in requests]
-        for arm in arms
+        arm: [all(row[arm]["right"] for row in own) for own in requests] for arm in arms
     }
     wrong = {
-        arm: [any(is_wrong(row, arm) for row in own) for own in requests]
-        for arm in arms
+        arm: [any(row[arm]["wrong"] for row in own) for own in requests] for arm in arms
     }
     calls = {arm: [row[arm]["calls"] for row in rows] for arm in arms}
     table = common.table(
@@ -219,7 +206,7 @@ def report(folder: Path) -> str:
     more = [float(ours) - float(other) for ours, other in pairs]
     low, high = (len(more) * end for end in bootstrap_interval(more))
     looked = [row for row in rows if row["memory"]["calls"] > 1]
-    helped = sum(is_exact(row, "memory") for row in looked)
+    helped = sum(row["memory"]["right"] for row in looked)
     about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     return "\n".join(
         [
