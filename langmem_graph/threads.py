@@ -70,15 +70,19 @@ def start_thread(
     *,
     daemon: bool = True,
     loop: asyncio.AbstractEventLoop | None = None,
+    interrupted: Event | None = None,
 ) -> Begun[T]:
     """Run blocking work in a thread of its own, which may be abandoned; see
     `without_exits`.
 
-    `loop` is the one whose task awaits it.
+    `loop` is the one whose task awaits it. `interrupted` is set where nobody waits for
+    it any more; without it that is so where nobody waits for the caller.
     """
     future = Begun[T]()
     context = contextvars.copy_context()
     context.run(CALLERS_LOOP.set, loop)
+    if interrupted is not None:
+        context.run(_INTERRUPTED.set, interrupted)
 
     def run() -> None:
         try:
@@ -101,6 +105,7 @@ def start_thread(
 def result_of(begun: Begun[T], seconds: float | None = None) -> T:
     """The result of other threads' work, waited for so long; None is without a limit.
 
+    Where nobody waits for the caller any more, this wait ends with a TimeoutError, too.
     The main thread wakes now and then: a signal that the system hands to another thread
     does not end its wait, and an interrupt from the keyboard would come only when the
     work is done.
@@ -111,7 +116,7 @@ def result_of(begun: Begun[T], seconds: float | None = None) -> T:
         try:
             done = begun.copies.get(timeout=min(WAKE_SECONDS, left))
         except Empty:
-            if not left:
+            if not left or is_interrupted():
                 raise TimeoutError from None
         else:
             return done.result()
@@ -140,18 +145,27 @@ async def in_thread(work: Callable[P, T], /, *args: P.args, **options: P.kwargs)
     loop that opened them. Used on the memory's loop, they would break the application's
     own calls.
     """
-    call = partial(work, *args, **options)
-    loop = asyncio.get_running_loop()
-    return await asyncio.wrap_future(start_thread(call, loop=loop))
+    return await _awaited(partial(work, *args, **options), daemon=True)
 
 
 async def in_thread_of(user: str, work: Callable[[], T]) -> T:
     """Run a user's blocking work in a thread; only calls of the same user wait for each
     other.
     """
-    key = (loop := asyncio.get_running_loop(), user)
+    key = (asyncio.get_running_loop(), user)
     async with _SLOTS.setdefault(key, asyncio.Semaphore(AT_ONCE)):
-        return await asyncio.wrap_future(start_thread(work, daemon=False, loop=loop))
+        return await _awaited(work, daemon=False)
+
+
+async def _awaited(work: Callable[[], T], *, daemon: bool) -> T:
+    """The result of work in a thread, which can see it where its task is cancelled."""
+    interrupted = Event()
+    loop = asyncio.get_running_loop()
+    begun = start_thread(work, daemon=daemon, loop=loop, interrupted=interrupted)
+    try:
+        return await asyncio.wrap_future(begun)
+    finally:
+        interrupted.set()
 
 
 def finish(work: Callable[[], object], until: float) -> None:
@@ -194,15 +208,11 @@ def uninterrupted(work: Callable[P, T]) -> Callable[P, T]:
         if current_thread() is not main or not main.is_alive():
             return work(*args, **options)
         interrupted = Event()
-        # the thread starts with a copy of this context
-        token = _INTERRUPTED.set(interrupted)
+        call = partial(work, *args, **options)
         try:
-            return result_of(
-                start_thread(partial(work, *args, **options), daemon=False)
-            )
+            begun = start_thread(call, daemon=False, interrupted=interrupted)
+            return result_of(begun)
         finally:
-            # in this order: an interrupt between the two leaves nothing to later calls
-            _INTERRUPTED.reset(token)
             interrupted.set()
 
     return inside

@@ -19,7 +19,7 @@ from langmem_graph.server_urls import (
     holds_password,
     may_hold_password,
 )
-from langmem_graph.threads import start_thread
+from langmem_graph.threads import is_interrupted, result_of, start_thread
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -44,7 +44,8 @@ class Embedder:
         self.embeddings = embeddings
         self.name = _name(embeddings)
         self.seconds = 20.0  # the time limit of one call
-        self._silent: list[Future[Any]] = []
+        self._silent: list[tuple[Future[Any], float]] = []
+        """Calls without an answer that nobody waits for, and from when that counts."""
         self._rests_until = 0.0
         self._missing: ModelFileError | None = None  # why the model could not be loaded
         self.size: int | None = None
@@ -84,7 +85,8 @@ class Embedder:
         return self._scale
 
     def _ask(self, call: Callable[[], T]) -> T:
-        """The embedder's answer, from a thread that is abandoned when the time is over.
+        """The embedder's answer, from a thread that is abandoned when the time is over,
+        or when nobody waits for it any more.
 
         After two calls without an answer the embedder is left alone, then tried by one
         call; so it is after one where the model's files are missing, which the log says
@@ -92,15 +94,17 @@ class Embedder:
         """
         if self._missing is not None and monotonic() < self._rests_until:
             raise ModelFileError(str(self._missing)) from self._missing.__cause__
-        self._silent = [one for one in self._silent if one.running()]
-        if len(self._silent) >= MOST_SILENT and monotonic() < self._rests_until:
+        now = monotonic()
+        self._silent = [one for one in self._silent if one[0].running()]
+        silent = sum(since <= now for _, since in self._silent)
+        if silent >= MOST_SILENT and now < self._rests_until:
             raise EmbeddingError(
                 f"{self.name} gave no answers and is not asked for a while."
             )
-        self._rests_until = monotonic() + 3 * self.seconds
+        self._rests_until = now + 3 * self.seconds
         answer = start_thread(call)
         try:
-            result = answer.result(self.seconds)
+            result = result_of(answer, self.seconds)
         except ModelFileError as error:
             if self._missing is None:
                 _log.warning("%s", error)
@@ -110,8 +114,12 @@ class Embedder:
             why, cause = as_shown(error)
             text = f"{self.name} failed: {why}"
             if answer.running():
-                self._silent.append(answer)
                 text = f"{self.name} gave no answer within {self.seconds:g} seconds."
+                silent_from = now
+                if is_interrupted():
+                    text = f"{self.name} had not answered when the call was given up."
+                    silent_from += self.seconds
+                self._silent.append((answer, silent_from))
             raise EmbeddingError(text) from cause
         self._silent.clear()
         self._missing = None

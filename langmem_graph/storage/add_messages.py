@@ -5,7 +5,7 @@ text or role it is stored beside the first one, as `id~2`.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 from time import perf_counter
 from typing import Any
@@ -31,6 +31,7 @@ from langmem_graph.storage.tables import (
     EMBED,
     MESSAGES,
     READ_ROLES,
+    RECORDS,
     SPOKEN,
     message_values,
     outbox,
@@ -63,12 +64,14 @@ def add_messages(
     given_before: Collection[str] = (),
     author: str | None = None,
     read: bool = True,
+    make_records: Callable[[Reading], list[int]] = lambda _: [],
 ) -> AddReport:
     """Store messages in one transaction, then embed and index what is due; see
     `UserMemory.add`.
 
     In a shared room `author` is in whose name they are stored. With `read=False`
-    extraction does not read them, since their record is made by hand.
+    extraction does not read them, since their record is made by hand: `make_records`
+    stores it in the same transaction, and returns the numbers of what is new.
     """
     start = perf_counter()
     session = new_session_key(session_id)
@@ -111,7 +114,10 @@ def add_messages(
             rows = append(connection, unknown, report, sent_again=whole_conversation)
             if not read:
                 pending_messages.mark_read(connection, list(rows))
+            made = make_records(connection)
         drained = services.embed_new(room, MESSAGES, rows)
+        if made:
+            services.embed_new(room, RECORDS, made)
         report.not_yet_embedded.extend(_not_yet_embedded(room, rows))
     dropped = _dropped(services, (user_id, session), without_text, new, report)
     ending = {"warnings": drained.warnings, "milliseconds": _since(start)}

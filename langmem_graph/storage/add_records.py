@@ -61,12 +61,12 @@ def add_records(
     with services.room(user_id) as room:
         room.check_embedder(services.embedder.name)
         with room.database.write_transaction() as connection:
-            made = _store_all(connection, rows, max_chars, change, report)
+            made = store_all(connection, rows, max_chars, change, report)
         report.warnings.extend(services.embed_new(room, RECORDS, made).warnings)
     return report.model_copy(update={"milliseconds": (perf_counter() - start) * 1_000})
 
 
-def _store_all(
+def store_all(
     connection: Reading,
     rows: Sequence[object],
     max_chars: int,

@@ -257,7 +257,7 @@ def embed_pieces(
     embedder: Embedder, texts: dict[int, str], settings: Settings, done: Drained
 ) -> tuple[list[Piece], list[int]]:
     """Embed all texts at once; if that fails, one by one, so that one bad text blocks
-    no other.
+    no other. Where nobody waits any more, the rest is not tried.
 
     The embedded pieces are returned, and the numbers of the texts that failed.
     """
@@ -265,7 +265,7 @@ def embed_pieces(
         return _pieces(embedder, texts, settings), []
     except EmbeddingError as error:
         done.warn(error)
-    if len(texts) == 1:
+    if len(texts) == 1 or is_interrupted():
         return [], list(texts)
     pieces: list[Piece] = []
     failed: list[int] = []

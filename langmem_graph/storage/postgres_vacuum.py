@@ -7,7 +7,8 @@ long: these are vacuumed plainly, and `langmem-graph migrate URL --rewrite` does
 rest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -74,25 +75,34 @@ def remove_deleted(
     Returns:
         False where bytes of deleted rows may still be in a page.
     """
+    while True:
+        with _connected(engine) as connection:
+            if not connection.scalar(_KEPT, {"deleted": deleted}):
+                hidden = connection.scalar(_HIDDEN)
+                left = _tables(connection)
+                break
+        if not waited():
+            return False
+    return _rewritten(engine, left, waited, largest) and not hidden
+
+
+@contextmanager
+def _connected(engine: Engine) -> Iterator[Connection]:
+    """A connection for one try; between two tries others have it."""
     with engine.connect() as bare:
-        connection = bare.execution_options(isolation_level="AUTOCOMMIT")
-        while connection.scalar(_KEPT, {"deleted": deleted}):
-            if not waited():
-                return False
-        hidden = connection.scalar(_HIDDEN)
-        return _rewritten(connection, waited, largest) and not hidden
+        yield bare.execution_options(isolation_level="AUTOCOMMIT")
 
 
 def _rewritten(
-    connection: Connection, waited: Callable[[], bool], largest: float
+    engine: Engine, left: list[_Table], waited: Callable[[], bool], largest: float
 ) -> bool:
     """Rewrite each table as soon as nobody uses it; False where one was not."""
-    left = _tables(connection)
     while True:
-        for table in left:
-            how = "FULL, SKIP_LOCKED" if table.size <= largest else "SKIP_LOCKED"
-            connection.exec_driver_sql(f"VACUUM ({how}) {table.name}")
-        files = {table.name: table.file for table in _tables(connection)}
+        with _connected(engine) as connection:
+            for table in left:
+                how = "FULL, SKIP_LOCKED" if table.size <= largest else "SKIP_LOCKED"
+                connection.exec_driver_sql(f"VACUUM ({how}) {table.name}")
+            files = {table.name: table.file for table in _tables(connection)}
         left = [table for table in left if files.get(table.name) == table.file]
         in_use = left and all(table.ours and table.size <= largest for table in left)
         if not in_use or not waited():

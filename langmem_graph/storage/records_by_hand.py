@@ -17,6 +17,7 @@ from sqlalchemy import func, select
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.reading import redacted_text
+from langmem_graph.reports import RecordsReport
 from langmem_graph.schemas import Record
 from langmem_graph.storage import (
     add_messages,
@@ -31,10 +32,10 @@ from langmem_graph.storage.effects import ACTIVE, DISCARDED, HIDDEN, HIDE, UNHID
 from langmem_graph.storage.inspection_queries import get_records
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.pending_messages import BY_HAND as BY_HAND_SESSION
-from langmem_graph.storage.reading import EVERYTHING, Reading
+from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.record_writes import BY_HAND, Change, Words
 from langmem_graph.storage.superseded_labels import labelled_records
-from langmem_graph.storage.tables import RECORDS, record_sources, records
+from langmem_graph.storage.tables import record_sources, records
 from langmem_graph.view import own_view
 
 _KEPT = (
@@ -58,6 +59,9 @@ BearingOut = Callable[[str, Mapping[str, Value], str, datetime | None], str | No
 """The id of the user's message that bears a sentence out, by the sentence, its
 metadata, and the text and the time of what it corrects.
 """
+
+Made = tuple[list[int], Record]
+"""The numbers of what was stored newly, and the record that the words stand for."""
 
 
 @dataclass(frozen=True)
@@ -107,21 +111,21 @@ def remember(
     author = writer.author
     told = f"{words} {sorted(about.items())}" if about else words
     own_id = f"{_prefix(writer)}{_digest(f'{author}: {told}' if author else told)}"
-    message_id = _add_message(services, user_id, words, own_id, about, writer)
-    row: dict[str, Any] = {
-        "text": words,
-        "source_message_ids": [message_id, *said],
-        "kind": kind,
-    }
-    row["subject"] = author or "user"
+    row: dict[str, Any] = {"text": words, "kind": kind}
+    row["subject"] = redacted_text(author or "user", services.redact)
     row["confirmation"] = "draft" if writer.is_draft(said) else "confirmed"
-    report = add_records.add_records(services, user_id, [row], writer.origin)
-    if report.rejected:
-        raise InvalidInputError(report.rejected[0].reason)
-    with services.room(user_id) as room:
-        return room.database.read(
-            lambda connection: _made_of(connection, message_id), EVERYTHING
-        )
+
+    def make(connection: Reading, message_id: str) -> Made:
+        complete = {**row, "source_message_ids": [message_id, *said]}
+        report = RecordsReport()
+        longest = services.settings.storage.max_record_chars
+        change = Change.new(writer.origin)
+        numbers = add_records.store_all(connection, [complete], longest, change, report)
+        if report.rejected:
+            raise InvalidInputError(report.rejected[0].reason)
+        return numbers, _made_of(connection, message_id)
+
+    return _stored(services, user_id, words, own_id, about, writer, make)
 
 
 def correct(
@@ -145,7 +149,6 @@ def correct(
     _check_correctable(old, words, event_time)
     said = writer.said_by_user(words, old.metadata, old)
     own_id = f"{_prefix(writer, 'corrected')}{_digest(f'{record_id} {words}')}"
-    message_id = _add_message(services, user_id, words, own_id, old.metadata, writer)
     fields = old.model_dump(include=set(_KEPT), exclude_none=True)
     if old.valid_from <= old.said_at:
         # it held at once, also where the clock was set back since
@@ -154,15 +157,14 @@ def correct(
     if writer.is_draft(said):
         fields |= {"confirmation": "draft"}
         fields |= {"kind": "fact"} if old.kind == "instruction" else {}
-    row = {"text": words, "source_message_ids": [*said, message_id], **fields}
-    with services.room(user_id) as room:
-        room.check_embedder(services.embedder.name)
-        with room.database.write_transaction() as connection:
-            longest = services.settings.storage.max_record_chars
-            n = _store_correction(connection, record_id, row, longest, writer)
-            stored = record_queries.records_by_number(connection, [n])[n]
-        services.embed_new(room, RECORDS, [n])
-    return stored
+
+    def make(connection: Reading, message_id: str) -> Made:
+        row = {"text": words, "source_message_ids": [*said, message_id], **fields}
+        longest = services.settings.storage.max_record_chars
+        n = _store_correction(connection, record_id, row, longest, writer)
+        return [n], record_queries.records_by_number(connection, [n])[n]
+
+    return _stored(services, user_id, words, own_id, old.metadata, writer, make)
 
 
 def _prefix(writer: Writer, by_hand: str = "remembered") -> str:
@@ -197,16 +199,17 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _add_message(
+def _stored(
     services: Services,
     user_id: str,
     words: str,
     message_id: str,
     metadata: Mapping[str, Value],
     writer: Writer,
-) -> str:
-    """Store the words as a message that extraction does not read; its id is
-    returned.
+    make: Callable[[Reading, str], Made],
+) -> Record:
+    """Store the words as a message that extraction does not read, and in the same
+    transaction the record that is made of it.
     """
     message_id = services.read(
         own_view(user_id), lambda c: _id_for_words(c, message_id), message_id
@@ -217,6 +220,13 @@ def _add_message(
         "id": message_id,
         "metadata": metadata,
     }
+    stored = list[Record]()
+
+    def make_records(connection: Reading) -> list[int]:
+        numbers, record = make(connection, message_id)
+        stored.append(record)
+        return numbers
+
     report = add_messages.add_messages(
         services,
         user_id,
@@ -226,10 +236,11 @@ def _add_message(
         whole_conversation=False,
         author=writer.author,
         read=False,
+        make_records=make_records,
     )
     if report.rejected:
         raise InvalidInputError(report.rejected[0].reason)
-    return message_id
+    return stored[0]
 
 
 def _id_for_words(connection: Reading, message_id: str) -> str:

@@ -217,7 +217,9 @@ class ChromaStore(Closing, BaseStore):
         waiting = self._waiting[kind]
         waiting.append(call)
         try:
-            await in_thread_of(f"{folder} {kind}", partial(self._run_waiting, waiting))
+            # it is others' work, too: a caller that is cancelled interrupts none of it
+            run = in_thread_of(f"{folder} {kind}", partial(self._run_waiting, waiting))
+            await asyncio.shield(run)
             return await asyncio.wrap_future(call.done)
         except asyncio.CancelledError:
             call.done.cancel()  # else the next call would carry it out

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from langmem_graph.cli.commands import app
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
-from langmem_graph.storage import postgres_vacuum
+from langmem_graph.storage import postgres_database, postgres_vacuum
 from langmem_graph.storage.postgres_database import ROLE
 from tests.conftest import said
 
@@ -263,3 +263,34 @@ def test_nobody_else_waits_for_an_old_snapshot(memory: Memory, database: str) ->
         assert time.monotonic() - began < 10
     memory.user("ana").forget(message="y")
     assert holding(database, "kumquat") == set()
+
+
+@pytest.mark.parametrize(
+    "isolation",
+    [psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.READ_COMMITTED],
+    ids=["a snapshot", "a table"],
+)
+def test_no_connection_is_kept_while_others_are_waited_for(
+    memory: Memory,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+    isolation: psycopg.IsolationLevel,
+) -> None:
+    """Else some forgettings at once would keep all connections from everybody."""
+    directory: Any = memory._services.directory
+    pool = directory._engine.pool
+    kept = list[int]()
+
+    def waited(*_: object) -> bool:
+        until = time.monotonic() + 1  # other threads may be at their end
+        while pool.checkedout() and time.monotonic() < until:
+            time.sleep(0.01)
+        kept.append(pool.checkedout())
+        return len(kept) < 2
+
+    monkeypatch.setattr(postgres_database, "waited", waited)
+    with psycopg.connect(database) as reader:
+        reader.isolation_level = isolation
+        reader.execute("SELECT count(*) FROM langmem_graph.messages")
+        assert forget(memory).traces_left
+    assert kept[:2] == [0, 0]

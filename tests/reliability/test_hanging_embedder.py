@@ -111,6 +111,49 @@ async def test_calls_that_hang_stop_neither_other_users_nor_the_applications_exe
         await asyncio.gather(*stuck)
 
 
+async def test_a_call_that_was_cancelled_keeps_nobody_waiting(
+    tmp_path: Path, hanging: HangingEmbeddings
+) -> None:
+    async with Memory(tmp_path / "m", embeddings=hanging, settings=LONG) as memory:
+        ana = memory.user("ana")
+        await ana.aadd(said("hello"), session_id="s")
+        hanging.hangs = {"trombone"}
+        several = [said(f"trombone {n}", id=str(n)) for n in range(5)]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(ana.aadd(several, session_id="s"), 0.5)
+        assert hanging.entered.is_set()
+        hanging.hangs.clear()  # who asks from now on gets an answer
+        added = await asyncio.wait_for(ana.aadd(said("tea"), session_id="s"), 30)
+        assert not added.not_yet_embedded
+        await ana.aadd(said("cake"), session_id="s")
+        assert ana.doctor().waiting_to_embed == 0
+        assert hanging.calls == 5  # each of the three, what was given up, and it again
+
+
+async def test_a_call_that_nobody_waits_for_is_silent_when_its_time_is_over(
+    tmp_path: Path, hanging: HangingEmbeddings
+) -> None:
+    settings = Settings(embed_seconds=1)
+    several = [said(f"trombone {n}") for n in range(5)]
+
+    async def give_up(session: str) -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(ana.aadd(several, session_id=session), 0.2)
+
+    async with Memory(tmp_path / "m", embeddings=hanging, settings=settings) as memory:
+        ana = memory.user("ana")
+        await ana.aadd(said("hello"), session_id="s")
+        hanging.hangs = {"trombone"}
+        for session in "abc":
+            await give_up(session)
+        assert (await ana.arecall("hello")).report.status == "ok"
+        await give_up("d")
+        before = hanging.calls
+        await ana.aadd(several, session_id="t")
+        assert hanging.calls - before == 1
+        hanging.release()
+
+
 @pytest.mark.parametrize("call", ["erase", "close"])
 def test_erase_and_close_end_while_a_call_hangs(
     tmp_path: Path, hanging: HangingEmbeddings, call: str

@@ -1,5 +1,6 @@
 """Due work is looked for without locking the ledger for writing, and done where there is any."""
 
+import asyncio
 import os
 import signal
 import threading
@@ -130,6 +131,7 @@ def _interrupted_at(
                 thread.join(30)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize(
     "kind, where, name, options",
     [
@@ -146,6 +148,7 @@ def test_a_rebuild_that_is_interrupted_stops_and_the_rest_stays_due(
     where: Any,
     name: str,
     options: dict[str, bool],
+    is_async: bool,
 ) -> None:
     given: Any = {"embeddings": "hash", "settings": ONE_BY_ONE}
     with ExitStack() as stack:
@@ -153,12 +156,14 @@ def test_a_rebuild_that_is_interrupted_stops_and_the_rest_stays_due(
             user = stack.enter_context(Memory(tmp_path / "m", **given)).user("u")
             talk = [said(f"text {n}", id=str(n)) for n in range(9)]
             user.add(talk, session_id="s")
-            rebuild = user.rebuild
+            rebuild, arebuild = user.rebuild, user.arebuild
         else:
             store = stack.enter_context(ChromaStore(tmp_path / "m", **given))
             store.batch([PutOp(("n",), str(n), {"t": f"text {n}"}) for n in range(9)])
-            rebuild = store.rebuild
+            rebuild, arebuild = store.rebuild, store.arebuild
         with _interrupted_at(monkeypatch, where, name) as calls:
+            if is_async:
+                asyncio.run(arebuild(**options))
             rebuild(**options)
         assert calls == [name]
         if kind == "memory":

@@ -15,8 +15,9 @@ from sqlalchemy import event
 
 from langmem_graph.errors import InvalidInputError, StorageError
 from langmem_graph.settings import Settings, StorageSettings
-from langmem_graph.store import items
+from langmem_graph.store import items, writer
 from langmem_graph.store.chroma_store import ChromaStore
+from langmem_graph.threads import is_interrupted
 from tests.conftest import TroubledEmbeddings
 from tests.support.store_items import NUTS, keys, vectors_in
 
@@ -152,6 +153,30 @@ async def test_a_cancelled_caller_takes_nobody_along(store: ChromaStore) -> None
     assert [type(one) for one in done] == kinds * 10
     kept = keys(await store.asearch(("n",), limit=99))
     assert {str(n) for n in range(30) if n % 3} <= set(kept)
+
+
+async def test_a_cancelled_caller_interrupts_no_work_of_others(
+    store: ChromaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread does what several callers wait for."""
+    entered, cancelled = threading.Event(), threading.Event()
+    seen = list[bool]()
+    original = writer.embed_pieces
+
+    def embed(*given: Any) -> Any:
+        entered.set()
+        cancelled.wait(30)
+        seen.append(is_interrupted())
+        return original(*given)
+
+    monkeypatch.setattr(writer, "embed_pieces", embed)
+    task = asyncio.create_task(store.aput(("n",), "first", NUTS))
+    await asyncio.to_thread(entered.wait, 30)
+    task.cancel()
+    await asyncio.wait([task])
+    cancelled.set()
+    await store.aput(("n",), "second", NUTS)
+    assert not any(seen)
 
 
 async def test_asynchronous_callers_share_transactions(store: ChromaStore) -> None:
