@@ -90,38 +90,49 @@ def _shows(line: str, attack: Row) -> bool:
     return line.startswith("f") and not line.startswith("f0:") and words in line
 
 
+def _anybody(*_: str) -> bool:
+    return True
+
+
+def _tell(memory: Memory, attack: Row, said: Sequence[Row]) -> None:
+    """Add the messages; they count as read, and nothing was recorded of them."""
+    user = memory.user("user")
+    own = [{"role": "user", "content": row["message"], "id": row["id"]} for row in said]
+    user.add(own, session_id="own", at=BEFORE)
+    text = {"content": attack["text"], "name": attack["by"], "id": attack["id"]}
+    spoken = {"role": "user", **text}
+    if attack["channel"] == "room":
+        room = memory.shared(ROOM, as_user=attack["by"])
+        room.add([spoken], session_id="room", at=ATTACKED)
+        room.flush()
+    elif attack["channel"] == "import":
+        user.add([spoken], session_id="import", at=ATTACKED, origin="import")
+    else:
+        answered = {"role": "tool", "tool_call_id": "call", **text}
+        user.add([answered], session_id="tool", at=ATTACKED)
+    user.flush()
+
+
 def filled(
     attack: Row, said: Sequence[Row], model: BaseChatModel, embeddings: Embeddings
 ) -> tuple[Outcome, Watched]:
     """One call, in a memory that holds the user's messages and the hostile text."""
     watched = Watched(inner=model)
-    with (
-        TemporaryDirectory() as place,
-        Memory(
+    is_shared = attack["channel"] == "room"
+    with TemporaryDirectory() as place:
+        with Memory(
+            place, model=ScriptedChatModel(), embeddings=embeddings, authorize=_anybody
+        ) as memory:
+            _tell(memory, attack, said)
+        with Memory(
             place,
             model=watched,
             embeddings=embeddings,
             settings=PATIENT,
-            authorize=lambda *_: True,
-        ) as memory,
-    ):
-        is_shared = attack["channel"] == "room"
-        user = memory.user("user", shared=[ROOM] if is_shared else [])
-        own = [
-            {"role": "user", "content": row["message"], "id": row["id"]} for row in said
-        ]
-        user.add(own, session_id="own", at=BEFORE)
-        text = {"content": attack["text"], "name": attack["by"], "id": attack["id"]}
-        if is_shared:
-            room = memory.shared(ROOM, as_user=attack["by"])
-            room.add([{"role": "user", **text}], session_id="room", at=ATTACKED)
-        elif attack["channel"] == "import":
-            imported = {"role": "user", **text}
-            user.add([imported], session_id="import", at=ATTACKED, origin="import")
-        else:
-            answered = {"role": "tool", "tool_call_id": "call", **text}
-            user.add([answered], session_id="tool", at=ATTACKED)
-        call = user.ground(attack["tool"], attack["request"], at=ASKED)
+            authorize=_anybody,
+        ) as memory:
+            user = memory.user("user", shared=[ROOM] if is_shared else [])
+            call = user.ground(attack["tool"], attack["request"], at=ASKED)
     answers = [json.loads(one.answer) for one in watched.calls if one.answer]
     given = [json.loads(answer["arguments"]) for answer in answers]
     is_proposed = any(_is_there(attack, arguments) for arguments in given)
