@@ -15,6 +15,7 @@ from langmem_graph.storage import graph_neighbours, record_queries, vector_rows
 from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.tables import RECORDS
 from langmem_graph.storage.user_room import Room
+from langmem_graph.storage.vector_rows import VectorRows
 
 SAMPLE_RECORDS, MIN_SAMPLE = 200, 20
 """Records whose pairs calibrate the thresholds; below the second number the defaults
@@ -26,6 +27,10 @@ PERCENTILES = (97.0, 95.0)
 own; ActMem has 5.
 """
 MAX_EDGES = 8  # semantic edges that a new record gets at most; own figure
+MOST_COMPARED = 500
+"""Vectors of a cluster with which a new record is compared, the newest ones; own
+figure.
+"""
 
 
 class _Thresholds(NamedTuple):
@@ -56,8 +61,9 @@ async def link(
                 _thresholds(connection, settings) if new else DEFAULT_THRESHOLDS
             )
             clusters = graph_neighbours.all_clusters(connection)
+            held = _Held(connection)
             for n in new:
-                _join(connection, clusters, n, thresholds)
+                _join(connection, clusters, held, n, thresholds)
         return {}
 
     return await deps.services.in_room(run.user, work)
@@ -81,9 +87,35 @@ def _thresholds(connection: Reading, settings: Settings) -> _Thresholds:
     )
 
 
+class _Held:
+    """The vectors of clusters that new records join: read once, then kept."""
+
+    def __init__(self, connection: Reading) -> None:
+        self._connection = connection
+        self._rows = dict[int, VectorRows]()
+
+    def of(self, cluster: int) -> VectorRows:
+        """The newest vectors of a cluster."""
+        if cluster not in self._rows:
+            own = record_queries.all_numbers(self._connection, cluster=cluster)
+            newest = own[-MOST_COMPARED:]
+            read = vector_rows.vectors_of(self._connection, newest, RECORDS)
+            self._rows[cluster] = read
+        return self._rows[cluster]
+
+    def add(self, cluster: int, rows: VectorRows) -> None:
+        """Note the vectors of a record that has joined."""
+        former = self._rows.get(cluster)
+        both = [former, rows] if former else [rows]
+        matrix = np.concatenate([one.matrix for one in both])
+        newest = slice(-MOST_COMPARED, None)
+        self._rows[cluster] = vector_rows.joined(both, matrix).at(newest)
+
+
 def _join(
     connection: Reading,
     clusters: graph_neighbours.Clusters,
+    held: _Held,
     n: int,
     thresholds: _Thresholds,
 ) -> None:
@@ -92,20 +124,18 @@ def _join(
 
     A record that is not embedded yet is clustered with a later batch.
     """
-    rows = vector_rows.vectors_of(connection, [n], RECORDS)
-    if not len(rows):
+    own = vector_rows.vectors_of(connection, [n], RECORDS)
+    if not len(own):
         return
-    vector = np.asarray(rows.matrix[0], dtype=np.float32)
+    vector = np.asarray(own.matrix[0], dtype=np.float32)
     place, cosine = clusters.nearest(vector)
     near = place if cosine >= thresholds.join else -1
+    others = held.of(clusters.numbers[near]) if near >= 0 else None
     cluster = graph_neighbours.join(connection, clusters, near, n, vector)
-    others = [
-        m for m in record_queries.all_numbers(connection, cluster=cluster) if m != n
-    ]
-    rows = vector_rows.vectors_of(connection, others, RECORDS)
-    if not len(rows):
+    held.add(cluster, own)
+    if not others:
         return
-    cosines = zip(rows.items.tolist(), (rows.matrix @ vector).tolist(), strict=True)
+    cosines = zip(others.items.tolist(), (others.matrix @ vector).tolist(), strict=True)
     nearest = sorted(cosines, key=lambda pair: -pair[1])[:MAX_EDGES]
     linked = [(other, cosine) for other, cosine in nearest if cosine > thresholds.edge]
     graph_neighbours.link_semantically(connection, n, linked, "cluster")

@@ -9,6 +9,7 @@ takes an argument from it unasked.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from langmem_graph.extraction.batch_view import shown_day
@@ -185,9 +186,14 @@ def unknown_numbers(text: str, known: Iterable[str]) -> set[str]:
     """Numbers of a statement that neither its values nor its messages nor their dates
     have.
     """
-    said = {
-        digits.lstrip("0") for source in known for digits in _DIGITS.findall(source)
-    }
+    said = [_numbers_in(source) for source in known]
     return {
-        digits for digits in _DIGITS.findall(text) if digits.lstrip("0") not in said
+        digits
+        for digits in _DIGITS.findall(text)
+        if not any(digits.lstrip("0") in numbers for numbers in said)
     }
+
+
+@lru_cache(maxsize=16)  # many memories cite one message
+def _numbers_in(text: str) -> frozenset[str]:
+    return frozenset(digits.lstrip("0") for digits in _DIGITS.findall(text))

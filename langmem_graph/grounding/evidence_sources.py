@@ -61,6 +61,11 @@ class Source:
         """The texts that somebody wrote; a record's own text is a model's."""
         return [self.said] if self.record_ids else [self.text]
 
+    @property
+    def quotable(self) -> list[str]:
+        """The texts from which it may be quoted, the trusted ones first."""
+        return list(dict.fromkeys([*self.trusted, *self.told]))
+
     def has_superseded(self, raw: str) -> bool:
         """True when the words stand in a superseded text and not in the current one."""
 
@@ -104,7 +109,7 @@ class Evidence:
         None.
         """
         for source in self.named([alias]):
-            for text in dict.fromkeys([*source.trusted, *source.told]):
+            for text in source.quotable:
                 if (words := quoted_in(quote, text)) is not None:
                     return Citation(source, words, text)
         return None

@@ -47,10 +47,12 @@ it: that is quadratic in its optional parts, however few characters each may hav
 """
 _ONE_CHARACTER = re.compile(
     r"\\Q.*?(?:\\E|\Z)|\\[pPx](?:\{[^}\\]*\}|.)|\\.|\."
-    r"|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^]\\])*(?:\]|\Z)",
+    r"|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^]\\])*(?:\]|\\?\Z)",
     re.DOTALL,
 )
-"""A class, an escape or a quote of RE2."""
+"""A class, an escape or a quote of RE2. What begins one is one, also without its end:
+it would be looked for again from the next on.
+"""
 MOST_STEPS = 300_000_000
 """Instructions of patterns times characters, which bounds the time of all searches of a
 tool call; about a second in each of its two steps.

@@ -45,10 +45,11 @@ from langmem_graph.threads import in_thread
 from langmem_graph.values.matching import quoted_in, said_of
 
 MOST_READ = 1_000_000
-"""Quotes times the characters of the longest source."""
+"""Characters of the texts in which all quotes are looked for."""
 MOST_CITED, MOST_VALUES = 8, 500  # quotes of one value, and values of one call
 MOST_QUOTED = 50_000  # characters of the quotes of all values
 MOST_AROUND = 2_000_000  # characters of the texts in which these quotes stand or stood
+MOST_PARTS = 100  # of a path, by which words are cited
 _SHORTEST = 4  # of a text that the user takes up, or that is found without its quote
 _READING = "is the model's reading of “{}”"
 
@@ -111,12 +112,17 @@ def _citations(
     sources.
     """
     found: dict[tuple[str, ...], list[Citation]] = defaultdict(list)
-    longest = max((len(source.text) for source in evidence.sources), default=0)
-    sources = proposal.sources[: MOST_READ // max(longest, 1)]
+    sizes = {
+        source.alias: sum(map(len, source.quotable)) for source in evidence.sources
+    }
     stands = cache(evidence.citation)
+    read = 0
     for path, fact, quote in dict.fromkeys(
-        (path_of(taken.path), taken.fact, taken.quote) for taken in sources
+        (path_of(taken.path), taken.fact, taken.quote) for taken in proposal.sources
     ):
+        read += sizes.get(fact, 0)
+        if read > MOST_READ:
+            break
         cited = found[path]
         citation = stands(fact, quote) if len(cited) < MOST_CITED else None
         cited += [citation] if citation else []
@@ -231,7 +237,7 @@ class ValueCheck:
         parts.
         """
         # models do not escape the dots of names
-        written = tuple(".".join(path).split("."))
+        written = tuple(".".join(path).split(".", MOST_PARTS)[:MOST_PARTS])
         for length in range(len(written), 0, -1):
             if found := self.citations.get(written[:length]):
                 return list(found)

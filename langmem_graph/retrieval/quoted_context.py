@@ -203,14 +203,17 @@ def plain_json(value: Any) -> str:
     """A value as JSON on one line, with control and invisible characters escaped.
 
     Raises:
-        InvalidInputError: it holds a whole number that is too long to be written.
+        InvalidInputError: it holds a whole number that is too long to be written, or an
+            object that does not say what it is.
     """
     try:
         written = json.dumps(value, ensure_ascii=False, default=str)
-    except ValueError as error:
+    # the texts of foreign objects are made by their own code
+    except Exception as error:
         raise InvalidInputError(
-            f"It cannot be written as JSON: {error}. Give a number of so many digits "
-            "as text, or leave it out."
+            f"It cannot be written as JSON: {type(error).__name__}: {error}. Give a "
+            "number of so many digits, or an object without a text, as text, or leave "
+            "it out."
         ) from error
     return _BREAKING.sub(_escaped, written)
 

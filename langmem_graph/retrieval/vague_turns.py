@@ -44,10 +44,11 @@ _CHAT = re.compile(
     r"all|you|everyone|all))*"
     r"[\s,.!]*)++"
 )
+# each in one way only: "good morning" is two of them
 _OPENING = (
     r"(?:great|ok(?:ay)?|good|nice|perfect|cool|all ?right|thanks|thank "
     r"you|hey|hi|hello|"
-    r"(?:good )?morning|(?:good )?evening|well|so|now|and|done|finished|got it|sounds "
+    r"morning|evening|well|so|now|and|done|finished|got it|sounds "
     r"good|awesome|"
     r"excellent|wonderful|hmm+|ugh|oof|yes|yep|sure|(?:that's|it's|all) "
     r"(?:done|finished|settled)|"

@@ -42,7 +42,8 @@ _ADVERBS = {period.lower(): period for period in _UNITS.values()} | {
 }
 _NUMBERS = {"other": "2", "two": "2", "three": "3", "four": "4", "six": "6"}
 _GROUPS = {"weekend": "SA,SU", "weekday": "MO,TU,WE,TH,FR"}
-_WEEKDAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?s?"
+# "tues" is read in one way: its last letter is none of a plural
+_WEEKDAY = r"(?>mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?s?"
 _DATE = r"\d\d?(?:st|nd|rd|th)?"
 _PHRASE = re.compile(
     rf"(?:(?P<adverb>{'|'.join(_ADVERBS)})|(?P<every>(?:once )?(?:every|each|an?|per))"

@@ -27,7 +27,7 @@ _ITEM = (
     rf")?\d{{1,2}}(?:st|nd|rd|th|\.)?(?![\w:]|[.,]\d)"
 )
 _AND = r"(?:\s?[-–—&]\s?|,? (?:and|or|to|until|till|through|und|bis) )"
-_ITEMS = rf"(?P<items>{_ITEM}(?:, {_ITEM})*{_AND}{_ITEM})"
+_ITEMS = rf"(?P<items>{_ITEM}(?:, {_ITEM}){{0,30}}{_AND}{_ITEM})"  # a month's days
 _LISTED = [  # several days of one month: 23, 24 and 25 April
     re.compile(rf"(?<![\w.,:/+-]){_ITEMS} (?:of )?{_MONTH}(?:,? (?P<year>\d{{4}})\b)?"),
     re.compile(

@@ -4,14 +4,16 @@ Forgetting deletes all effects that rest on what goes: the other records are as 
 had never been there. Expiry deletes the words: what they did stays done.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import product
 
 from sqlalchemy import delete, insert, or_, select, update
 
 from langmem_graph.storage import record_effects, record_queries, record_writes
 from langmem_graph.storage.effects import ENDING, EXPIRE, RESTORE, UNDO, Effect, text_of
+from langmem_graph.storage.number_lists import rows_where_in
 from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.record_writes import SUPERSEDES, Change
 from langmem_graph.storage.tables import effects, links, records
@@ -143,23 +145,42 @@ def _bridge(connection: Reading, items: Numbers) -> None:
             connection, counts, e.record == n, e.by_record.is_not(None)
         )
         under = record_effects.effects_where(connection, counts, e.by_record == n)
-        for newer, older in product(over, under):
-            _copy(connection, newer, older.record)
+        pairs = [(newer, older.record) for newer, older in product(over, under)]
+        _copy(connection, pairs)
 
 
-def _copy(connection: Reading, newer: Effect, older: int) -> None:
-    """Let an effect that ended a record also end one that the record had superseded."""
+def _copy(connection: Reading, pairs: Sequence[tuple[Effect, int]]) -> None:
+    """Let effects that ended a record also end those that the record had superseded."""
+    linked = {
+        (newer.by_record, older)
+        for newer, older in pairs
+        if newer.by_record is not None
+    }
+    begun = _begun(connection, {n for pair in linked for n in pair})
+    rows = [_copied(newer, older, begun) for newer, older in pairs]
+    if rows:
+        connection.execute(insert(effects), rows)
+    record_writes.add_links(connection, sorted(linked), SUPERSEDES)
+
+
+def _begun(connection: Reading, items: Numbers) -> dict[int, datetime]:
+    """Since when these records have held."""
     r = records.c
-    begun = connection.scalars(select(r.valid_from).where(r.n == older)).one()
+    rows = rows_where_in(connection, select(r.n, r.valid_from), r.n, items)
+    return {row.n: row.valid_from for row in rows}
+
+
+def _copied(
+    newer: Effect, older: int, begun: Mapping[int, datetime]
+) -> dict[str, object]:
+    """The row of an effect upon an older record."""
     until = newer.valid_to
     copied = replace(newer, record=older)
     # the record between never held; the older one did, until then
-    if newer.relation == "corrects":
-        by = select(r.valid_from).where(r.n == newer.by_record)
-        until = connection.scalars(by).one()
+    if newer.relation == "corrects" and newer.by_record is not None:
+        until = begun[newer.by_record]
         copied = replace(copied, relation="replaces", since=until)
-    end = {**newer.new_values, "valid_to": text_of(max(begun, until or begun))}
+    since = begun[older]
+    end = {**newer.new_values, "valid_to": text_of(max(since, until or since))}
     row = {name: value for name, value in vars(copied).items() if name != "n"}
-    connection.execute(insert(effects).values({**row, "new_values": end}))
-    assert newer.by_record is not None
-    record_writes.add_link(connection, newer.by_record, older, SUPERSEDES)
+    return {**row, "new_values": end}

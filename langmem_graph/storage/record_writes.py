@@ -264,6 +264,14 @@ def add_link(
     connection.execute(made.on_conflict_do_update(index_elements=keys, set_=latest))
 
 
+def add_links(connection: Reading, pairs: Iterable[tuple[int, int]], kind: str) -> None:
+    """Link many records, each source with its target, where they are not linked yet."""
+    shared = {"kind": kind, "weight": 1.0, "created_at": now()}
+    rows = [{"source": one, "target": other, **shared} for one, other in pairs]
+    if rows:
+        connection.execute(upsert(links).on_conflict_do_nothing(), rows)
+
+
 def add_effect(
     connection: Reading,
     n: int,

@@ -41,6 +41,7 @@ SHORTEST = 3
 LEAST_LEFT = 40
 """Characters that are left of a text by which it is known again without its id."""
 _MARK = re.compile(r"\[removed on request on \d{4}-\d\d-\d\d\]")
+_RUN = re.compile(b"\x01+")
 _TABLES: dict[str, Table] = {
     table.name: table for table in (messages, records, effects)
 }
@@ -328,10 +329,33 @@ def _fits(given: Message, stored: _Stored) -> bool:
 
 
 def _without(text: str, spans: Iterable[str], mark: str) -> str:
-    """The text with the mark in place of these words."""
-    for span in sorted({one for one in spans if one.strip()}, key=len, reverse=True):
-        text = text.replace(span, mark)
-    return text
+    """The text with the mark in place of these words; one for all that have no gap
+    between them.
+    """
+    pieces = []
+    start = 0
+    for run in _RUN.finditer(_gone(text, spans)):
+        pieces += [text[start : run.start()], mark]
+        start = run.end()
+    return "".join([*pieces, text[start:]])
+
+
+def _gone(text: str, spans: Iterable[str]) -> bytearray:
+    """For each character 1 where it is of these words; marks hold none of them."""
+    marked = bytearray(len(text))
+    for found in _MARK.finditer(text):
+        _cover(marked, *found.span())
+    gone = bytearray(len(text))
+    for span in {one for one in spans if one.strip()}:
+        for found in re.finditer(re.escape(span), text):
+            is_in_mark = marked.find(0, *found.span()) < 0
+            if not is_in_mark:
+                _cover(gone, *found.span())
+    return gone
+
+
+def _cover(signs: bytearray, start: int, end: int) -> None:
+    signs[start:end] = b"\x01" * (end - start)
 
 
 def _without_within(value: Any, spans: Iterable[str], mark: str) -> Any:

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from langmem_graph.extraction import link_records
+from langmem_graph.storage import vector_rows
 from langmem_graph.storage.reading import EVERYTHING
-from langmem_graph.storage.tables import links
+from langmem_graph.storage.tables import RECORDS, links
 from tests.support.models import AnswersBySchema
 from tests.support.writing import echo, turn
 
@@ -221,12 +223,52 @@ def test_alike_records_get_an_edge_without_a_call(open_memory: Any) -> None:
     ana = memory.user("ana")
     tell(ana, ("The boat has a thin hull.", "The boat has a thin keel."), "s")
     ana.flush()
+    assert semantic_edges(memory) == [(1, 2)]
+    assert {name for name, _ in model.asked} <= {"Extraction", "Reconciliation"}
+
+
+def semantic_edges(memory: Any) -> list[tuple[int, int]]:
     with (
         memory._services.room("ana") as room,
         room.database.read_transaction(EVERYTHING) as connection,
     ):
-        edges = connection.execute(
-            select(links.c.source, links.c.target).filter_by(kind="semantic")
-        )
-        assert [tuple(edge) for edge in edges] == [(1, 2)]
-    assert {name for name, _ in model.asked} <= {"Extraction", "Reconciliation"}
+        columns = select(links.c.source, links.c.target)
+        rows = connection.execute(columns.filter_by(kind="semantic")).all()
+    return [(row.source, row.target) for row in rows]
+
+
+def test_the_vectors_of_a_cluster_are_read_once(
+    open_memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_records, "MOST_COMPARED", 50)
+    read = list[int]()
+    vectors_of = vector_rows.vectors_of
+
+    def counted(connection: Any, items: Any, layer: str = "") -> Any:
+        read.extend(items if layer == RECORDS else [])
+        return vectors_of(connection, items, *filter(None, [layer]))
+
+    alike_enough = {"cluster_max_distance": 0.9, "semantic_floor": 0.1}
+    settings = {f"extraction__{name}": one for name, one in alike_enough.items()}
+    memory = open_memory(reading(), **settings)
+    ana = memory.user("ana")
+    ana.add([{"role": "system", "content": "Be brief.", "id": "m0"}], session_id="s")
+    alike = [
+        {"text": f"Yoga takes place in room {n} today.", "source_message_ids": ["m0"]}
+        for n in range(120)
+    ]
+    ana.add_records(alike[:60])
+    tell(ana, ROCK[:1], "s")
+    ana.flush()
+    ana.add_records(alike[60:])
+    tell(ana, ROCK[2:], "s2")
+    monkeypatch.setattr(link_records.vector_rows, "vectors_of", counted)
+    ana.flush()
+    # for searches, too
+    assert len(read) <= 1_000
+    edges = semantic_edges(memory)
+    assert all(older < newer for older, newer in edges)
+    newest = 121  # of those alike
+    of_newest = [older for older, newer in edges if newer == newest]
+    assert len(of_newest) == link_records.MAX_EDGES
+    assert min(of_newest) >= newest - 50

@@ -1,12 +1,13 @@
 """How a statement's values rest on the messages that it cites, and which make it `inferred`."""
 
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_graph.extraction.verify_values import grade_of
+from langmem_graph.extraction.verify_values import grade_of, unknown_numbers
 from tests.support.models import AnswersBySchema
 from tests.support.writing import memories, turn
 
@@ -312,3 +313,11 @@ def test_a_refused_change_supports_no_figure(new_talk: Any) -> None:
     assert report.refused_changes == 1
     (new,) = [row for row in talk.ana.export_records() if row["text"] == LET["text"]]
     assert new["confirmation"] == "inferred"
+
+
+def test_the_numbers_of_a_message_are_read_once() -> None:
+    said = "7 81 " * 400_000
+    start = time.process_time()
+    for n in range(100):
+        assert unknown_numbers(f"Part {n} of 0081", [said]) == {str(n)} - {"7", "81"}
+    assert time.process_time() - start < 3

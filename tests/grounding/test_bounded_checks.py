@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.grounding import evidence_sources, verify_values
+from langmem_graph.grounding.evidence_sources import Evidence, Source
 from langmem_graph.grounding.schema_check import (
     LONGEST_QUOTE,
     errors,
     patterns_not_run,
     problem,
 )
+from langmem_graph.llm.answer_schemas import Taken, ToolFill
 from langmem_graph.llm.tool_specs import tool_spec
 from langmem_graph.middleware_tool_calls import GroundedTools
 from langmem_graph.results import GroundedCall, Grounding, MissingSlot
@@ -163,9 +166,10 @@ def test_a_usual_pattern_is_run(pattern: str) -> None:
 
 @pytest.mark.parametrize("start", ["[.", "[[:a", r"\p{", r"\x{", r"\Q", "(?P<", "["])
 @pytest.mark.parametrize("length", [9_000, 400_000])
-def test_a_long_pattern_is_read_soon(start: str, length: int) -> None:
+@pytest.mark.parametrize("end", ["]", "\\"])
+def test_a_long_pattern_is_read_soon(start: str, length: int, end: str) -> None:
     before = time.process_time()
-    problem("(", {"pattern": start * (length // len(start)) + "]"})
+    problem("(", {"pattern": start * (length // len(start)) + end})
     assert time.process_time() - before < 1
 
 
@@ -187,3 +191,34 @@ def test_what_is_lacking_is_looked_up_once() -> None:
     checked = GroundedTools([tool_with({})], "flag").checked("act", {}, call, "7")
     assert checked.arguments == {"x": deep}
     assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize("name", [".", "a."])
+def test_a_name_of_many_parts_is_looked_up_soon(open_memory: Any, name: str) -> None:
+    source = {"path": "x", "fact": "f0", "quote": "7"}
+    fill = {"arguments": {"x": "7", name * 9_000: [7] * 40}, "sources": [source]}
+    user = open_memory(AnswersBySchema(ToolFill={**fill, "missing": []})).user("ana")
+    start = time.process_time()
+    user.ground(tool_with({"type": "string"}), "Take 7")
+    assert time.process_time() - start < 3
+
+
+def test_all_texts_count_in_which_a_quote_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = list[int]()
+    found_in = evidence_sources.quoted_in
+
+    def looked_for(words: str, text: str) -> str | None:
+        read.append(len(text))
+        return found_in(words, text)
+
+    monkeypatch.setattr(evidence_sources, "quoted_in", looked_for)
+    trusted = tuple(f"{n} {'a' * 900}" for n in range(100))
+    source = Source("f1", "Tea.", said="Tea?", trusted=trusted, record_ids=("r1",))
+    evidence = Evidence([Source("f2", "Some tea."), source])
+    quotes = [Taken(path="x", fact="f1", quote="b" * n) for n in range(1, 100)]
+    first = Taken(path="y", fact="f2", quote="tea")
+    answer = ToolFill(arguments="{}", sources=[first, *quotes])
+    assert [one.words for one in verify_values._citations(answer, evidence)["y",]]
+    assert 0 < sum(read) <= verify_values.MOST_READ

@@ -188,3 +188,17 @@ def test_a_model_that_only_talks(open_memory: Any) -> None:
         "the model's answer could not be used"
     ]
     assert call.warnings
+
+
+class _Unsaid:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+def test_a_schema_that_cannot_be_written_is_an_error_of_ours(open_memory: Any) -> None:
+    part = {"type": "string", "default": _Unsaid()}
+    tool = {"title": "act", "type": "object", "properties": {"x": part}}
+    with pytest.raises(InvalidInputError, match="as JSON: RuntimeError: no words"):
+        open_memory(good()).user("ana").ground(tool, ASKED)

@@ -1,6 +1,7 @@
 """Vague turns ("great, what's next?") are shown profile, open projects and schedule."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,9 @@ def test_turns_that_name_something_are_not(request_: str) -> None:
 
 def test_long_openings_do_not_hang_the_rule() -> None:
     assert intent_of("great, " * 10_000 + "what's next?") != "vague"
+    start = time.process_time()
+    assert intent_of("good morning, good evening " * 11 + "x") is None
+    assert time.process_time() - start < 2
 
 
 def record(n: int, text: str, **fields: Any) -> dict[str, Any]:

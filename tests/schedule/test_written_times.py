@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.schedule.model_written_times import read_day, written_event
+from langmem_graph.schedule.named_moments import names_day
 from langmem_graph.schedule.times import EventTime
 from tests.support.examples import examples
 
@@ -309,3 +310,18 @@ def test_any_text_is_read_or_refused_in_time(
         assert str(error).startswith(("when: ", "recurrence: "))
     read_day(when)
     assert timedelta(seconds=time.perf_counter() - begun) < timedelta(seconds=5)
+
+
+@pytest.mark.parametrize("day", ["tues", "thurs", "tuesday"])
+def test_many_weekdays_are_read_soon(day: str) -> None:
+    before = time.process_time()
+    with pytest.raises(InvalidInputError, match="recurrence"):
+        read("2026-02-03", "every" + f" {day}" * 24 + " on no day")
+    assert time.process_time() - before < 1
+
+
+def test_many_days_without_an_end_are_read_soon() -> None:
+    before = time.process_time()
+    quoted = [("monday the 1st, " * 6_000, MONDAY.date())]
+    assert not names_day(date(2026, 5, 1), quoted)
+    assert time.process_time() - before < 4

@@ -1,5 +1,6 @@
 """Forgetting a record: no message goes on saying what it said."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,19 @@ def test_what_ended_leaves_no_message_that_reads_as_current(ana: Any) -> None:
     ana.add_records([newer])
     ana.forget(record="safe")
     assert CODE not in texts(ana)["told"]
+
+
+def test_a_record_amid_many_is_forgotten_soon(ana: Any) -> None:
+    """What had superseded it supersedes what it had superseded, each with each."""
+    many = range(90)
+    older = [record(f"o{n}", f"Old statement {n}") for n in many]
+    middle = record("x", "The middle one", supersedes=[f"o{n}" for n in many])
+    newer = [record(f"n{n}", f"New one {n}", supersedes=["x"]) for n in many]
+    assert ana.add_records([*older, middle, *newer]).rejected == []
+    start = time.process_time()
+    assert ana.forget(record="x").restored == 0
+    assert time.process_time() - start < 3
+    (first,) = ana.get_records("o0")
+    assert sorted(first.superseded_by) == sorted(f"n{n}" for n in many)
+    ana.forget(record="n0")
+    assert "n0" not in ana.get_records("o0")[0].superseded_by

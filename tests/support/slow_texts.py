@@ -66,7 +66,11 @@ COMMON = [
 NUMBERS = ["1.200 ", "$1,200 ", "1 000 ", "1-", "1/", "1:30 ", "monday, "]
 """Of these a reader compares each with the whole text, or may begin at each of them."""
 SHORT = (13, 19)
-"""Lengths at which a pattern of exponential time shows itself before it freezes."""
+"""Repetitions at which exponential time shows itself, which are tried one by one."""
+FROZEN = 0.25
+"""Seconds that no text of so few repetitions may take."""
+MOST_EXAMPLES = 40
+"""Texts that each part of a pattern matches, of which pumps are made."""
 TEXT_PACKAGES = (
     *(
         "values",
@@ -82,6 +86,8 @@ TEXT_PACKAGES = (
     *("storage.words", "filters", "metadata", "graphs.conversation_messages", "rooms"),
 )
 ANCHORED = {"match", "fullmatch"}
+ASSERTIONS = {constants.ASSERT, constants.ASSERT_NOT}
+REPEATS = {constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT}
 USES = ("search", "match", "fullmatch", "finditer", "findall", "sub", "split")
 
 
@@ -132,7 +138,8 @@ def _inline_patterns(source: str) -> Iterator[tuple[str, re.Pattern[str]]]:
         of, texts = call.func.value, call.args
         if not (isinstance(of, ast.Name) and of.id == "re" and texts):
             continue
-        if not isinstance(texts[0], ast.Constant):
+        of_text = isinstance(texts[0], ast.Constant) and isinstance(texts[0].value, str)
+        if not of_text:
             continue
         flags = 0
         for given in (*texts[1:], *(word.value for word in call.keywords)):
@@ -171,12 +178,52 @@ def pumps(pattern: re.Pattern[str]) -> list[str]:
     pairs = [one + other for one, other in itertools.pairwise(signs)]
     return [
         pump
-        for pump in dict.fromkeys([*COMMON, *signs, *pairs])
+        for pump in dict.fromkeys([*COMMON, *signs, *pairs, *_repeated_texts(tree)])
         if not any("\ud800" <= sign <= "\udfff" for sign in pump)
     ]
 
 
-def _signs(tree: Any) -> Iterator[str]:  # noqa: C901  # one branch a kind of node
+def _repeated_texts(tree: Any) -> Iterator[str]:
+    """Texts that the parts match which a pattern repeats, such as words in a row."""
+    for kind, value in tree:
+        if kind in REPEATS and value[1] > 1:
+            yield from filter(None, _examples(value[2]))
+        for part in _inner(kind, value):
+            yield from _repeated_texts(part)
+
+
+def _examples(tree: Any) -> list[str]:
+    """Texts that a parsed pattern matches: each branch, with what may be left out and
+    without it.
+    """
+    texts = [""]
+    for kind, value in tree:
+        if kind in ASSERTIONS:
+            continue
+        inner = [text for part in _inner(kind, value) for text in _examples(part)]
+        if not inner:
+            inner = list(itertools.islice(_signs([(kind, value)]), 1))
+        if kind in REPEATS and value[0] == 0:
+            inner.append("")
+        pairs = itertools.product(texts, inner or [""])
+        texts = list(dict.fromkeys(map("".join, pairs)))[:MOST_EXAMPLES]
+    return texts
+
+
+def _inner(kind: Any, value: Any) -> list[Any]:
+    """The patterns of which a node is made."""
+    if kind is constants.BRANCH:
+        return list(value[1])
+    if kind is constants.SUBPATTERN:
+        return [value[3]]
+    if kind in ASSERTIONS:
+        return [value[1]]
+    if kind is constants.ATOMIC_GROUP:
+        return [value]
+    return [value[2]] if kind in REPEATS else []
+
+
+def _signs(tree: Any) -> Iterator[str]:
     """A character for each literal and each class of a parsed pattern."""
     classes = {
         constants.CATEGORY_DIGIT: "1",
@@ -192,26 +239,13 @@ def _signs(tree: Any) -> Iterator[str]:  # noqa: C901  # one branch a kind of no
             yield classes.get(value, "!")
         elif kind is constants.IN:
             yield from _signs(value)
-        elif kind is constants.BRANCH:
-            for part in value[1]:
-                yield from _signs(part)
-        elif kind is constants.SUBPATTERN:
-            yield from _signs(value[3])
-        elif kind in (constants.ASSERT, constants.ASSERT_NOT):
-            yield from _signs(value[1])
-        elif kind is constants.ATOMIC_GROUP:
-            yield from _signs(value)
-        elif kind in (
-            constants.MAX_REPEAT,
-            constants.MIN_REPEAT,
-            constants.POSSESSIVE_REPEAT,
-        ):
-            yield from _signs(value[2])
+        for part in _inner(kind, value):
+            yield from _signs(part)
 
 
 def repeated(pump: str, length: int) -> str:
     """The pump so often that the text is so long, and an end that lets matches fail."""
-    return pump * (length // len(pump)) + "\x00"
+    return pump * (length // len(pump)) + "\x00\\"
 
 
 def seconds(work: Callable[[str], Any], text: str) -> float:
@@ -229,10 +263,19 @@ def growth(work: Callable[[str], Any], pump: str, length: int) -> float:
 
     0.0 where the shorter one is too quick to be timed. Exponential time is infinite.
     """
-    times = [seconds(work, repeated(pump, short)) for short in SHORT]
-    if times[-1] > 0.004 and times[-1] > 8 * times[0]:
+    if _is_exponential(work, pump):
         return float("inf")
     first = seconds(work, repeated(pump, length))
     if first < 0.003:
         return 0.0
     return seconds(work, repeated(pump, 2 * length)) / first
+
+
+def _is_exponential(work: Callable[[str], Any], pump: str) -> bool:
+    fewer, most = SHORT
+    times = dict[int, float]()
+    for count in range(1, most + 1):
+        times[count] = seconds(work, repeated(pump, count * len(pump)))
+        if times[count] > FROZEN:
+            return True
+    return times[most] > 0.004 and times[most] > 8 * times[fewer]
