@@ -219,6 +219,12 @@ def report_calls(done: Sequence[Row]) -> str:
     ]
     calls = [one["calls"] for one in done]
     rows.append(["values that nobody told, sent all the same", share(absent)])
+    read = [
+        grounding["type"] == "read"
+        for one in done
+        for grounding in one["call"]["grounding"].values()
+    ]
+    rows.append(["values read, a call", f"{sum(read) / len(done):.2f}"])
     rows.append(["model calls", f"{sum(calls) / len(calls):.2f}, at most {max(calls)}"])
     return common.table([f"{len(done)} tool calls", ""], rows)
 
