@@ -190,7 +190,9 @@ class DueWork:
                     connection, name, [p.vector.size for p in pieces]
                 )
                 vector_rows.store_vectors(connection, layer, pieces, by=_PROCESS)
-                outbox_rows.release(connection, layer, failed)
+                # what was given up is not known to fail: the closing does it too
+                have_failed = not is_interrupted()
+                outbox_rows.release(connection, layer, failed, have_failed=have_failed)
         except EmbeddingError as error:  # vectors of another embedder or size
             self.done.warn(error)
             with database.write_transaction() as connection:
