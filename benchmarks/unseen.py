@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
+from pydantic import ValidationError
 
 from benchmarks import common
 from benchmarks.metrics import tool_calls
@@ -38,7 +39,8 @@ from benchmarks.truth.watching import Watched, as_rows, write_recording
 from benchmarks.vectors import cached
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.memory import Memory, UserMemory
-from langmem_graph.results import Recall
+from langmem_graph.middleware_tool_calls import GroundedTools
+from langmem_graph.results import GroundedCall, Recall
 from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
 
@@ -197,6 +199,31 @@ def _is_right(gold: Row, value: Any) -> bool:
     return any(tool_calls.same_value(one, value) for one in allowed)
 
 
+def _notes(row: Row) -> list[str]:
+    """What an agent that gives the set's values itself would be told."""
+    tool, arguments = row["tool"], dict[str, Any]()
+    for path, gold in row["gold"].items():
+        _put(arguments, re.findall(r"[^.\[\]]+", path), gold["value"])
+    call = GroundedCall.model_validate(row["call"])
+    tools = GroundedTools([tool], "flag")
+    return tools.checked(call.name, arguments, call, row["request"]).notes
+
+
+def _put(inner: Any, path: Sequence[str], value: Any) -> None:
+    """Put a value at `guests`, `0`, `name`; what is around it is made."""
+    first, *rest = path
+    key: Any = int(first) if isinstance(inner, list) else first
+    if isinstance(inner, list):
+        inner.extend([None] * (int(first) + 1 - len(inner)))
+    if not rest:
+        inner[key] = value
+        return
+    there = inner[key] if isinstance(inner, list) else inner.get(key)
+    if there is None:
+        there = inner[key] = [] if rest[0].isdigit() else {}
+    _put(there, rest, value)
+
+
 def report_calls(done: Sequence[Row]) -> str:
     """The table of tool calls."""
     slots = [
@@ -225,6 +252,11 @@ def report_calls(done: Sequence[Row]) -> str:
         for grounding in one["call"]["grounding"].values()
     ]
     rows.append(["values read, a call", f"{sum(read) / len(done):.2f}"])
+    try:
+        notes = str(sum(len(_notes(one)) for one in done))
+    except ValidationError:
+        notes = "outcomes of a former version"
+    rows.append(["right values of an agent that memory contradicts", notes])
     rows.append(["model calls", f"{sum(calls) / len(calls):.2f}, at most {max(calls)}"])
     return common.table([f"{len(done)} tool calls", ""], rows)
 

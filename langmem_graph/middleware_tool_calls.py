@@ -204,8 +204,22 @@ def _is_of_incomplete(
 
 
 def _same(left: Any, right: Any) -> bool:
+    """Whether two values are the same, or one name is a part of the other.
+
+    A first name, or a name without a title, is no other person. A part of a number is
+    another number.
+    """
     if isinstance(left, str) and isinstance(right, str):
-        return left.strip().casefold() == right.strip().casefold()
+        texts = sorted((left.strip(), right.strip()), key=len)
+        if not texts[0] or any(sign.isdigit() for sign in left + right):
+            return texts[0].casefold() == texts[1].casefold()
+        return says(texts[1], texts[0])
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(
+            _same(left[name], right[name]) for name in left
+        )
     return bool(left == right)
 
 

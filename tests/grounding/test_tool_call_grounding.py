@@ -16,7 +16,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.graphs.conversation_messages import worth_keeping
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
-from langmem_graph.middleware_tool_calls import with_notes
+from langmem_graph.middleware_tool_calls import _same, with_notes
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.testing import ScriptedChatModel
 from tests.conftest import let_go
@@ -137,6 +137,26 @@ async def test_a_contradiction_is_flagged(memory: Memory, way: str) -> None:
     answer = str(tool_answer(done).content)
     assert answer.startswith("Booked.\nNote from memory:")
     assert 'seat was "window", but memory says "aisle" ("aisle", m1)' in answer
+
+
+@pytest.mark.parametrize(
+    ("given", "remembered", "is_same"),
+    [
+        ("Dr Ana Ruiz", "ana ruiz", True),
+        ([{"name": "Ana"}], [{"name": "Ana Ruiz"}], True),
+        ("", "Ana Ruiz", False),
+        ("Anna", "Ana", False),
+        ("12A", "12a ", True),
+        ("4711", "4711 0815", False),
+        ([{"name": "Ana"}], [{"name": "Eva"}], False),
+        ({"name": "Ana"}, {"name": "Ana", "seat": "12A"}, False),
+    ],
+)
+def test_a_part_of_a_name_is_no_contradiction(
+    given: Any, remembered: Any, is_same: bool
+) -> None:
+    assert _same(given, remembered) is is_same
+    assert _same(remembered, given) is is_same
 
 
 def test_what_the_user_asks_for_now_is_no_contradiction(memory: Memory) -> None:
