@@ -90,20 +90,11 @@ def entries_of(layer: str, items: Iterable[int]) -> sa.ColumnElement[bool]:
     return sa.and_(outbox.c.layer == layer, one_of(outbox.c.item, items))
 
 
-def release(
-    connection: sa.Connection,
-    layer: str,
-    items: Iterable[int],
-    *,
-    have_failed: bool = True,
-) -> None:
-    """Give up the claim on items; they are tried again later, after new ones where
-    they have failed.
-    """
+def release(connection: sa.Connection, layer: str, items: Iterable[int]) -> None:
+    """Give up the claim on items that failed; they are tried again later."""
     failed = list(items)
     if failed:
-        attempts = outbox.c.attempts + int(have_failed)
-        freed = {"claimed_until": 0.0, "attempts": attempts}
+        freed = {"claimed_until": 0.0, "attempts": outbox.c.attempts + 1}
         connection.execute(
             sa.update(outbox).where(entries_of(layer, failed)).values(**freed)
         )

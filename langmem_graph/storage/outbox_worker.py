@@ -89,7 +89,12 @@ class DueWork:
     done: Drained = field(default_factory=Drained)
 
     def drain_all(self) -> Drained:
-        """Do all that is due in every layer."""
+        """Do all that is due in every layer.
+
+        A batch that another call has begun is waited for: if given up, it is due again.
+        """
+        with self.room.working:
+            pass
         return self._drain(dict.fromkeys(LAYERS, range(sys.maxsize)))
 
     def index_all(self) -> Drained:
@@ -190,9 +195,7 @@ class DueWork:
                     connection, name, [p.vector.size for p in pieces]
                 )
                 vector_rows.store_vectors(connection, layer, pieces, by=_PROCESS)
-                # what was given up is not known to fail: the closing does it too
-                have_failed = not is_interrupted()
-                outbox_rows.release(connection, layer, failed, have_failed=have_failed)
+                outbox_rows.release(connection, layer, failed)
         except EmbeddingError as error:  # vectors of another embedder or size
             self.done.warn(error)
             with database.write_transaction() as connection:
