@@ -38,19 +38,14 @@ from benchmarks.models import Speaker
 from benchmarks.queue_model import Queue, QueueModel
 from benchmarks.readers import ContextReader, Passage
 from benchmarks.systems.baselines import NaiveRag
+from benchmarks.unseen import PATIENT
 from benchmarks.vectors import cached
 from langmem_graph.embeddings.minilm import MiniLMEmbeddings
 from langmem_graph.memory import Memory
-from langmem_graph.settings import ReasoningSettings, Settings
 from langmem_graph.testing import ScriptedChatModel
 
 NEAREST = 10  # messages that the other arm is shown
 CALLS, ABOUT = "calls.jsonl", "about.json"
-_MONTH = 2_592_000.0
-_PATIENT = Settings(
-    embed_seconds=_MONTH,
-    reasoning=ReasoningSettings(seconds=_MONTH, call_seconds=_MONTH),
-)
 
 
 @dataclass(frozen=True)
@@ -118,7 +113,7 @@ def by_memory(place: Path, call: CarCall, queue: Path, embeddings: Embeddings) -
     """The arguments that `ground` sends."""
     model = QueueModel(queue=Queue(queue / "memory"), tag=call.tag)
     with Memory(
-        place, embeddings=embeddings, model=model, settings=_PATIENT, read_only=True
+        place, embeddings=embeddings, model=model, settings=PATIENT, read_only=True
     ) as memory:
         filled = memory.user("car").ground(
             call.tool.as_function(), call.question.text, at=call.question.at
@@ -129,7 +124,9 @@ def by_memory(place: Path, call: CarCall, queue: Path, embeddings: Embeddings) -
 def by_nearest(call: CarCall, nearest: Sequence[Passage], queue: Path) -> Row:
     """The arguments that the same model gives, shown the messages nearest by vector."""
     model = QueueModel(queue=Queue(queue / "nearest"), tag=call.tag)
-    reader = ContextReader(Speaker(model, seconds=_MONTH), tokens=100_000)
+    reader = ContextReader(
+        Speaker(model, seconds=PATIENT.embed_seconds), tokens=100_000
+    )
     asked = Question(
         id=call.tag, text=call.question.text, at=call.question.at, goal=call.tool
     )

@@ -61,9 +61,9 @@ async def link(
                 _thresholds(connection, settings) if new else DEFAULT_THRESHOLDS
             )
             clusters = graph_neighbours.all_clusters(connection)
-            held = _Held(connection)
+            vectors = _ClusterVectors(connection)
             for n in new:
-                _join(connection, clusters, held, n, thresholds)
+                _join(connection, clusters, vectors, n, thresholds)
         return {}
 
     return await deps.services.in_room(run.user, work)
@@ -87,7 +87,7 @@ def _thresholds(connection: Reading, settings: Settings) -> _Thresholds:
     )
 
 
-class _Held:
+class _ClusterVectors:
     """The vectors of clusters that new records join: read once, then kept."""
 
     def __init__(self, connection: Reading) -> None:
@@ -115,7 +115,7 @@ class _Held:
 def _join(
     connection: Reading,
     clusters: graph_neighbours.Clusters,
-    held: _Held,
+    vectors: _ClusterVectors,
     n: int,
     thresholds: _Thresholds,
 ) -> None:
@@ -130,9 +130,9 @@ def _join(
     vector = np.asarray(own.matrix[0], dtype=np.float32)
     place, cosine = clusters.nearest(vector)
     near = place if cosine >= thresholds.join else -1
-    others = held.of(clusters.numbers[near]) if near >= 0 else None
+    others = vectors.of(clusters.numbers[near]) if near >= 0 else None
     cluster = graph_neighbours.join(connection, clusters, near, n, vector)
-    held.add(cluster, own)
+    vectors.add(cluster, own)
     if not others:
         return
     cosines = zip(others.items.tolist(), (others.matrix @ vector).tolist(), strict=True)

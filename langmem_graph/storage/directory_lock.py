@@ -101,22 +101,22 @@ class IndexTurn:
     def __init__(self, folder: Path, seconds: float) -> None:
         self._lock = FileLock(folder / "index.lock")
         self._seconds = seconds
-        self._hurries_until = 0.0
+        self._rests_until = 0.0
 
     def __enter__(self) -> None:
-        hurries = time.monotonic() < self._hurries_until
-        wait = 0.0 if hurries else min(self._seconds, TURN_SECONDS)
+        rests = time.monotonic() < self._rests_until
+        wait = 0.0 if rests else min(self._seconds, TURN_SECONDS)
         try:
             self._lock.acquire(timeout=wait)
         except Timeout as error:
-            if not hurries:
-                self._hurries_until = time.monotonic() + REST_SECONDS
+            if not rests:
+                self._rests_until = time.monotonic() + REST_SECONDS
             raise IndexUnavailableError(
                 f"Another process keeps the index for itself: it has locked "
                 f"{self._lock.lock_file}. The ledger is untouched, and what is due is "
                 "done later. See whether that process still runs, or was stopped."
             ) from error
-        self._hurries_until = 0.0
+        self._rests_until = 0.0
 
     def __exit__(self, *error: object) -> None:
         self._lock.release()
