@@ -225,7 +225,7 @@ def _add_other_talk(
         f"other-{session}",
         None,
         whole_conversation=False,
-        read=False,
+        by_hand=add_messages.ByHand(),
     )
 
 

@@ -16,6 +16,7 @@ from langmem_graph.operation import operation, twin
 from langmem_graph.reading import ForgetOnRequest, Readings, Redact, check_reading
 from langmem_graph.reports import ExpiryReport, Usage, UserSummary
 from langmem_graph.rooms import Authorize, RoomAccess, room_names
+from langmem_graph.runtime import MOMENT
 from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import call_log, expiry, inspection_queries
 from langmem_graph.storage.location import is_database, read_location
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
     from langmem_graph.causal import CausalScorer
     from langmem_graph.pipelines import Pipelines
-    from langmem_graph.shared_memory import SharedMemory
+    from langmem_graph.runtime import MOMENT
+from langmem_graph.shared_memory import SharedMemory
 
 __all__ = ["Memory", "UserMemory"]
 
@@ -285,10 +287,12 @@ class Memory(Closing):
         """
         if self._closed:
             return
-        until = monotonic() + self.settings.storage.closing_seconds
+        seconds = self.settings.storage.closing_seconds
+        until = monotonic() + seconds
         try:
             if self._pipelines is not None:
-                self._pipelines.close(until)
+                spare = min(seconds / 2, MOMENT + self._services.seconds_to_release())
+                self._pipelines.close(until - spare)
         finally:
             self._services.close(until)
         self._closed = True  # at the end: after an interrupt the next call goes on

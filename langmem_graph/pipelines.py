@@ -22,13 +22,14 @@ from langmem_graph.llm.chat_models import as_chat_model
 from langmem_graph.reasoning.graph import ReasoningRunner
 from langmem_graph.reports import FlushReport, OnProgress
 from langmem_graph.results import GroundedCall
-from langmem_graph.runtime import LoopThread
+from langmem_graph.runtime import MOMENT, LoopThread
 from langmem_graph.settings import KeepDays
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread
 from langmem_graph.view import View
 
 _log = logging.getLogger(__name__)
+USERS_AT_ONCE = 16  # of a closing, which has time for some of many
 
 
 class Pipelines:
@@ -115,15 +116,27 @@ class Pipelines:
         users = self.worker.users()
         try:
             if users and not self.loop.is_foreign:
-                self.loop.run(self._finish(users), until - monotonic())
+                seconds = until - monotonic()
+                self.loop.run(self._finish(users, seconds), seconds + MOMENT)
         except (TimeoutError, LangMemGraphError) as error:
-            _log.warning(
-                "background extraction did not finish and stays due: %s", for_log(error)
-            )
+            _log.warning("what is due is read later: %s", for_log(error))
         finally:
             self.loop.close(until - monotonic())
 
-    async def _finish(self, users: list[str]) -> None:
-        await asyncio.gather(
-            *(self.extraction.flush(user_id, force=True) for user_id in users)
-        )
+    async def _finish(self, users: list[str], seconds: float) -> None:
+        """Extract what is due of these users; a line in the log tells what is not."""
+        self.worker.stop()
+        free = asyncio.Semaphore(USERS_AT_ONCE)
+
+        async def flush(user: str) -> None:
+            async with free:
+                await self.extraction.flush(user, force=True)
+
+        flushes = [asyncio.create_task(flush(user)) for user in users]
+        done, waiting = await asyncio.wait(flushes, timeout=max(seconds, 0.0))
+        errors = [error for ended in done if (error := ended.exception())]
+        if errors or waiting:
+            left = len(errors) + len(waiting)
+            cause = for_log(errors[0]) if errors else "the time to close is over"
+            text = "what is due of %d of %d users is done after the next opening: %s"
+            _log.warning(text, left, len(users), cause)

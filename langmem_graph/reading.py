@@ -15,13 +15,15 @@ from langmem_graph.schemas import FrozenModel, Message, Record
 from langmem_graph.settings import Options
 
 Redact = Callable[[str], str]
-ForgetOnRequest = Literal["hide", "delete"]
 """An application's function: a text without what must not be stored, such as card
 numbers.
 """
+ForgetOnRequest = Literal["hide", "delete"]
 _IDS = frozenset(
     "record_id message_ids source_message_ids supporting_ids supersedes refines".split()
 )
+_NAMED_BY_OTHERS = frozenset(["args", "data"])
+"""Fields whose objects' keys are named by an application, a model or a user."""
 _TEXTS = "text subject attribute project scene entities values data".split()
 
 
@@ -165,21 +167,35 @@ def redacted_record(row: object, redact: Redact | None) -> object:
     if redact is None:
         return row
     if isinstance(row, Record):
-        texts = {name: _redacted(getattr(row, name), redact) for name in _TEXTS}
+        texts = _redacted({name: getattr(row, name) for name in _TEXTS}, redact)
         return row.model_copy(update=texts)
     if not isinstance(row, Mapping):
         return row
-    return {
-        key: one if key in _IDS else _redacted(one, redact) for key, one in row.items()
-    }
+    ids = {key: one for key, one in row.items() if key in _IDS}
+    return {**_redacted(row, redact), **ids}
 
 
-def _redacted(value: Any, redact: Redact) -> Any:
-    """All texts within lists and objects, redacted."""
+def _redacted(value: Any, redact: Redact, *, keys: bool = False) -> Any:
+    """All texts within lists and objects, redacted; with `keys` their keys too."""
     if isinstance(value, str):
         return redacted_text(value, redact) if value.strip() else value
-    if isinstance(value, Mapping):
-        return {key: _redacted(one, redact) for key, one in value.items()}
-    return (
-        [_redacted(one, redact) for one in value] if isinstance(value, list) else value
-    )
+    if isinstance(value, list):
+        return [_redacted(one, redact, keys=keys) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    redacted: dict[str, Any] = {}
+    for key, one in value.items():
+        name = _unused(_redacted(key, redact), redacted) if keys else key
+        below = keys or key in _NAMED_BY_OTHERS
+        redacted[name] = _redacted(one, redact, keys=below)
+    return redacted
+
+
+def _unused(name: str, used: Mapping[str, Any]) -> str:
+    """The name, with a number where another one has become the same."""
+    unused = name
+    number = 1
+    while unused in used:
+        number += 1
+        unused = f"{name} {number}"
+    return unused

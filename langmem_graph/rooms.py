@@ -12,10 +12,11 @@ long. Without an answer that is exactly True the answer is no.
 import asyncio
 import inspect
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from time import monotonic
-from typing import Any, Literal
+from typing import Literal
 
 from langmem_graph.errors import (
     InvalidInputError,
@@ -33,8 +34,10 @@ Authorize = Callable[[str, str, Action], bool | Awaitable[bool]]
 """An application's function of user, room and action: whether this user may do that
 there.
 """
-# questions of one memory at a time; the others wait as long as for an answer
+# questions about a room at a time, and of one memory; the others wait as long as for an
+# answer
 MOST_ASKED = 64
+MOST_ASKED_IN_ALL = 1_024
 _NOBODY = "the memory has no authorize function: Memory(path, authorize=…)"
 
 
@@ -113,7 +116,8 @@ class RoomAccess(NotCopied):
             )
         self._authorize = authorize
         self._seconds = seconds
-        self._free = threading.BoundedSemaphore(MOST_ASKED)
+        self._asked = Counter[str]()
+        self._changed = threading.Condition()
 
     def refusals(
         self, user: str, rooms: Sequence[str], action: Action
@@ -139,11 +143,17 @@ class RoomAccess(NotCopied):
         if self._authorize is None:
             raise _refused(user, room, "use", _NOBODY)
 
-    def _ask(self, loop: asyncio.AbstractEventLoop | None, *question: Any) -> object:
-        if not self._free.acquire(timeout=self._seconds):
-            raise TimeoutError
+    def _ask(
+        self,
+        loop: asyncio.AbstractEventLoop | None,
+        user: str,
+        room: str,
+        action: Action,
+    ) -> object:
+        self._wait_for_slot(room)
         try:
-            answer: object = self._authorize(*question) if self._authorize else False
+            ask = self._authorize
+            answer: object = ask(user, room, action) if ask else False
             if not inspect.isawaitable(answer):
                 return answer
             bounded = _within(answer, self._seconds)
@@ -151,7 +161,24 @@ class RoomAccess(NotCopied):
                 return asyncio.run(bounded)
             return asyncio.run_coroutine_threadsafe(bounded, loop).result(self._seconds)
         finally:
-            self._free.release()
+            with self._changed:
+                self._asked[room] -= 1
+                self._asked += Counter()  # without rooms that nobody asks about
+                self._changed.notify_all()
+
+    def _wait_for_slot(self, room: str) -> None:
+        """Count a question about a room, once there are few enough: a room about which
+        the application does not answer keeps no other one waiting.
+        """
+
+        def is_free() -> bool:
+            few = self._asked.total() < MOST_ASKED_IN_ALL
+            return few and self._asked[room] < MOST_ASKED
+
+        with self._changed:
+            if not self._changed.wait_for(is_free, self._seconds):
+                raise TimeoutError
+            self._asked[room] += 1
 
     def _reason(self, answer: Begun[object], until: float) -> str:
         """Why the answer is no; empty where it is yes."""

@@ -169,11 +169,16 @@ async def _awaited(work: Callable[[], T], *, daemon: bool) -> T:
 
 
 def finish(work: Callable[[], object], until: float) -> None:
-    """Do due work at a closing, until this time (`time.monotonic`) at most."""
+    """Do due work at a closing, until this time (`time.monotonic`) at most; then the
+    work is told that it is interrupted.
+    """
+    interrupted = Event()
     try:
-        start_thread(work).result(until - monotonic())
+        start_thread(work, interrupted=interrupted).result(until - monotonic())
     except (TimeoutError, LangMemGraphError) as error:
         _log.warning("due work is left for the next opening: %s", for_log(error))
+    finally:
+        interrupted.set()
 
 
 def is_interrupted() -> bool:

@@ -182,7 +182,7 @@ def fill(
                 session,
                 None,
                 whole_conversation=False,
-                read=False,
+                by_hand=add_messages.ByHand(),
             )
         report = memory.user(USER).add_records([_record(row) for row in named])
         rounds = (memory.user(USER).flush().llm_calls for _ in range(_MOST_ROUNDS))

@@ -8,6 +8,7 @@ the `FlushReport` is made.
 import asyncio
 import logging
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from time import perf_counter
@@ -52,6 +53,7 @@ _NOT_READ = (
 )
 SECONDS_OF_DAY = 86_400
 MAX_BATCHES = 10_000  # of one flush: a fault must not loop for ever
+BATCHES_AT_ONCE = 32  # of all users: each takes threads; the others wait
 
 
 class Totals(BaseModel, frozen=True):
@@ -166,6 +168,7 @@ class ExtractionRunner:
         self.deps = Dependencies(services, runner, causal)
         self._graph: CompiledStateGraph[Any, Any, Any, Any] | None = None
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._free = asyncio.Semaphore(BATCHES_AT_ONCE)
 
     async def flush(
         self, user_id: str, *, force: bool, reporter: ProgressReporter | None = None
@@ -180,8 +183,9 @@ class ExtractionRunner:
         reporter = reporter or ProgressReporter()
         async with self._locks[user_id]:
             while totals.more and not reporter.stopped:
-                done = await self._extract_batch(user_id, force)
-                await in_thread(log_calls, self._services, user_id, done)
+                async with self._free:
+                    done = await self._extract_batch(user_id, force)
+                    await in_thread(log_calls, self._services, user_id, done)
                 totals = totals.plus(done, 0.0)
                 if usage_of(done).calls and not totals.failed:
                     pending = await self._pending(user_id)
@@ -262,7 +266,9 @@ class BackgroundWorker:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # with new messages since their task began its flush
         self._notified: set[str] = set()
-        self._urgent: set[str] = set()  # for whom the debounce is cut short
+        # set where the debounce is cut short
+        self._urgent: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._is_stopped = False
         # when limits were last applied to a user's memory
         self._expired: dict[str, date] = {}
         # of users with pending messages
@@ -274,7 +280,7 @@ class BackgroundWorker:
 
     async def drained(self, user_id: str, seconds: float | None) -> bool:
         """Flush what is due now; False when the time (seconds) was not enough."""
-        self._urgent.add(user_id)
+        self._urgent[user_id].set()
         self._begin(user_id)
         _, unfinished = await asyncio.wait([self._tasks[user_id]], timeout=seconds)
         return not unfinished
@@ -286,7 +292,13 @@ class BackgroundWorker:
         if task is not None:
             task.cancel()
         self._notified.discard(user_id)
-        self._urgent.discard(user_id)
+        self._urgent.pop(user_id, None)
+
+    def stop(self) -> None:
+        """Begin no more flushes: whoever closes the memory does what is due."""
+        self._is_stopped = True
+        for urgent in self._urgent.values():
+            urgent.set()
 
     async def _schedule(self, user_id: str) -> None:
         self._begin(user_id)
@@ -304,6 +316,8 @@ class BackgroundWorker:
         """
         while True:
             await self._pause(user_id)
+            if self._is_stopped:
+                return
             self._notified.discard(user_id)
             await self._expire(user_id)
             pending = 1
@@ -313,7 +327,7 @@ class BackgroundWorker:
                 _log.warning("background writing failed: %s", for_log(error))
             self._look_again(user_id, pending)
             if user_id not in self._notified:
-                self._urgent.discard(user_id)
+                self._urgent.pop(user_id, None)
                 return
 
     def _look_again(self, user_id: str, pending: int) -> None:
@@ -354,14 +368,9 @@ class BackgroundWorker:
             await asyncio.sleep(SECONDS_OF_DAY)
 
     async def _pause(self, user_id: str) -> None:
-        """Wait for the debounce, in small steps, so that `drained` need not wait for
-        all of it.
-        """
-        step = 0.02
-        for _ in range(int(self._debounce / step)):
-            if user_id in self._urgent:
-                return
-            await asyncio.sleep(step)
+        """Wait for the debounce, unless it is cut short."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._urgent[user_id].wait(), self._debounce)
 
     def users(self) -> list[str]:
         """The users whose messages this process has extracted, or is about to."""

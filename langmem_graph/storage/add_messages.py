@@ -6,6 +6,7 @@ text or role it is stored beside the first one, as `id~2`.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from time import perf_counter
 from typing import Any
@@ -50,6 +51,33 @@ _NAMED = select(
 ).join_from(messages_table, sessions)
 
 
+@dataclass(frozen=True)
+class ByHand:
+    """A sentence that is written by hand: extraction does not read it, as its record is
+    stored in the same transaction.
+    """
+
+    said_before: Callable[[Reading, Message], str | None] = lambda *_: None
+    """The id of a stored message that says the same."""
+    make_records: Callable[[Reading, str], list[int]] = lambda *_: []
+    """Stores the record of the message with this id; the numbers of what is new."""
+
+    def named(self, connection: Reading, new: Sequence[Message]) -> list[Message]:
+        """The messages, with the id of a stored one where it says the same."""
+        known = [self.said_before(connection, message) for message in new]
+        return [
+            message.model_copy(update={"id": name}) if name else message
+            for message, name in zip(new, known, strict=True)
+        ]
+
+    def made(
+        self, connection: Reading, new: Sequence[Message], rows: Mapping[int, str]
+    ) -> list[int]:
+        """Store the records of the messages; the numbers of what is new."""
+        pending_messages.mark_read(connection, list(rows))
+        return [n for message in new for n in self.make_records(connection, message.id)]
+
+
 def add_messages(
     services: Services,
     user_id: str,
@@ -63,15 +91,13 @@ def add_messages(
     agent_id: object = None,
     given_before: Collection[str] = (),
     author: str | None = None,
-    read: bool = True,
-    make_records: Callable[[Reading], list[int]] = lambda _: [],
+    by_hand: ByHand | None = None,
 ) -> AddReport:
     """Store messages in one transaction, then embed and index what is due; see
     `UserMemory.add`.
 
-    In a shared room `author` is in whose name they are stored. With `read=False`
-    extraction does not read them, since their record is made by hand: `make_records`
-    stores it in the same transaction, and returns the numbers of what is new.
+    In a shared room `author` is in whose name they are stored. What is written
+    `by_hand` is one message.
     """
     start = perf_counter()
     session = new_session_key(session_id)
@@ -106,15 +132,14 @@ def add_messages(
         room.check_embedder(services.embedder.name)
         with room.database.write_transaction() as connection:
             new = removed_words.as_stored(connection, new)
+            new = by_hand.named(connection, new) if by_hand else new
             left = _not_forgotten(connection, new, before, report)
             known = known_again(connection, left) if whole_conversation else []
             repeated = set(map(id, known))
             report.already_known.extend(message.id for message in known)
             unknown = [message for message in left if id(message) not in repeated]
             rows = append(connection, unknown, report, sent_again=whole_conversation)
-            if not read:
-                pending_messages.mark_read(connection, list(rows))
-            made = make_records(connection)
+            made = by_hand.made(connection, new, rows) if by_hand else []
         drained = services.embed_new(room, MESSAGES, rows)
         if made:
             services.embed_new(room, RECORDS, made)
@@ -351,13 +376,18 @@ def _insert_messages(
     return connection.scalars(numbered, rows).all()
 
 
-def _row(message: Message, session: int) -> dict[str, Any]:
+def extra_of(message: Message) -> dict[str, Any] | None:
+    """The tool calls of a message and what it is about, as they are stored."""
     extra: dict[str, Any] = {
         "tool_calls": message.tool_calls,
         "tool_call_id": message.tool_call_id,
     }
     about = message.model_dump(include={"metadata", "agent_id", "author", "room"})
     extra |= {name: value for name, value in about.items() if value}
+    return extra if any(extra.values()) else None
+
+
+def _row(message: Message, session: int) -> dict[str, Any]:
     return {
         "message_id": message.id,
         "session": session,
@@ -366,7 +396,7 @@ def _row(message: Message, session: int) -> dict[str, Any]:
         "name": message.name,
         "at": message.at.replace(tzinfo=None),
         "text": message.text,
-        "extra": extra if any(extra.values()) else None,
+        "extra": extra_of(message),
         "chars": len(message.text),
         "is_question": message.text.rstrip().endswith(("?", "？")),
         "added_at": now(),

@@ -51,9 +51,11 @@ from langmem_graph.storage.tables import (
 from langmem_graph.storage.tables import records as records_table
 from langmem_graph.storage.where_conditions import having
 
-_OF_CONTENT = re.compile(rf"m-[0-9a-f]{{32}}|{UNNAMED}.*", re.DOTALL)
+_GIVEN_HERE = re.compile(
+    rf"m-[0-9a-f]{{32}}|(?:{UNNAMED}|remembered-|corrected-|noted-).*", re.DOTALL
+)
 """Ids that memory gave: the first kind is a hash of the text, of which nothing is to be
-left.
+left; nobody sends the others again.
 """
 _COPY = re.compile(r"~\d+$")
 """Ends the id of a message that was stored beside another one with the id that it came
@@ -239,7 +241,7 @@ def note_deleted(connection: Reading, named: Iterable[tuple[str, str]]) -> None:
     """Note that messages of these sessions and ids are deleted, in the transaction that
     does so.
     """
-    ids = {one for one in named if not _OF_CONTENT.fullmatch(one[1])}
+    ids = {one for one in named if not _GIVEN_HERE.fullmatch(one[1])}
     ids |= {
         (session, _COPY.sub("", name)) for session, name in ids if not is_unique(name)
     }

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from threading import main_thread
 from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,7 +30,7 @@ from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.outbox_worker import PORTION, Drained, DueWork
 from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.user_room import Room
-from langmem_graph.threads import finish, in_thread_of, uninterrupted
+from langmem_graph.threads import finish, in_thread_of, is_interrupted, uninterrupted
 from langmem_graph.view import View
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 # between two attempts to remove deleted words from a log that is in use
 RETRY_SECONDS = 2.0
+SECONDS_TO_CLOSE = 0.05  # a room's files, on a machine that is busy
 
 
 @dataclass
@@ -322,8 +322,7 @@ class Services:
             self._closed.set()
             try:
                 if not (self.read_only or self.directory.is_foreign()):
-                    users = self.directory.open_users()
-                    finish(partial(self._finish_due_work, users), until)
+                    finish(self._finish_due_work, until)
             finally:
                 self.directory.release(until)
 
@@ -336,8 +335,10 @@ class Services:
             ):
                 self.on_opened(user_id)
 
-    def _finish_due_work(self, users: Sequence[str]) -> None:
-        for user_id in users:
+    def _finish_due_work(self) -> None:
+        for user_id in self.directory.open_users():
+            if is_interrupted():  # the closing goes on without the rest
+                return
             try:
                 with self.directory.room(user_id) as room:
                     self.drain(room).log(_log)
@@ -346,6 +347,10 @@ class Services:
                 _log.warning(
                     "due work is left for the next opening: %s", for_log(error)
                 )
+
+    def seconds_to_release(self) -> float:
+        """About how long it takes to close what is open."""
+        return SECONDS_TO_CLOSE * len(self.directory.open_users())
 
     def check_open(self) -> None:
         """Raise if this `Memory` was closed, even while another one shares the

@@ -15,6 +15,7 @@ from langmem_graph.storage import former_history
 from langmem_graph.storage.full_text import MESSAGE_WORDS, RECORD_WORDS, words_of
 from langmem_graph.storage.tables import (
     ALL,
+    DELETED_ID,
     READ_ROLES,
     SPOKEN,
     attributes,
@@ -107,6 +108,13 @@ def _make_one_history(connection: sa.Connection) -> None:
     former_history.drop(connection)
 
 
+def _drop_notes_of_deleted(connection: sa.Connection) -> None:
+    """In older files some of the hashes of deleted messages' ids were made of a
+    sentence's words alone, so that the sentence can be guessed; which ones is unknown.
+    """
+    connection.execute(sa.delete(meta).where(meta.c.key.startswith(DELETED_ID)))
+
+
 def _last_number(connection: sa.Connection, table: str) -> int:
     """The greatest number that a table has ever given."""
     given = sa.text("SELECT seq FROM sqlite_sequence WHERE name = :name")
@@ -164,6 +172,7 @@ MIGRATIONS: Steps = [
     _drop_held_changes,
     _index_words_anew,  # of earlier messages their ends alone
     _make_one_history,
+    _drop_notes_of_deleted,
 ]
 
 

@@ -44,7 +44,7 @@ from langmem_graph.storage.rehearsal import Rehearsal
 from langmem_graph.storage.tables import TRACES_LEFT, get_meta
 from langmem_graph.threads import waited
 
-VERSION = 6
+VERSION = 7
 # the advisory lock under which one process at a time migrates
 _MIGRATING = 7_240_811_923
 _TYPES = {
@@ -149,6 +149,12 @@ _NOT_HELD = (
     f"ALTER TABLE {SCHEMA}.record_changes DROP COLUMN held",
 )
 """What versions before 5 kept of changes that waited for somebody to confirm them."""
+_NO_NOTES_OF_DELETED = (
+    f"DELETE FROM {SCHEMA}.meta WHERE starts_with(key, '{ledger.DELETED_ID}')"
+)
+"""Versions before 7 kept hashes from which a sentence that was deleted can be
+guessed.
+"""
 _LIMIT_LOCKS = sa.text("SELECT set_config('lock_timeout', :limit, true)")
 _NOTICE_A_KILLED_CLIENT = "SET LOCAL client_connection_check_interval = '5s'"
 _HOLDER = sa.text(
@@ -366,6 +372,7 @@ def _bring_up_to_date(connection: Connection, version: int) -> None:
     commands += _SIZES if version == 1 else ()
     if version < 5:
         commands += [COVERED, *_NOT_HELD]
+    commands.append(_NO_NOTES_OF_DELETED)
     for command in commands:
         connection.exec_driver_sql(command)
     if version < 6:

@@ -6,7 +6,7 @@ nothing of the user's unless a message of the user's bears them out. A hidden re
 kept with its history, and nobody is shown what it states.
 """
 
-import hashlib
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from langmem_graph.errors import InvalidInputError
 from langmem_graph.metadata import Value, checked_metadata
 from langmem_graph.reading import redacted_text
 from langmem_graph.reports import RecordsReport
-from langmem_graph.schemas import Record
+from langmem_graph.schemas import Message, Record
 from langmem_graph.storage import (
     add_messages,
     add_records,
@@ -35,7 +35,7 @@ from langmem_graph.storage.pending_messages import BY_HAND as BY_HAND_SESSION
 from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.record_writes import BY_HAND, Change, Words
 from langmem_graph.storage.superseded_labels import labelled_records
-from langmem_graph.storage.tables import record_sources, records
+from langmem_graph.storage.tables import messages, record_sources, records, sessions
 from langmem_graph.view import own_view
 
 _KEPT = (
@@ -60,6 +60,7 @@ BearingOut = Callable[[str, Mapping[str, Value], str, datetime | None], str | No
 metadata, and the text and the time of what it corrects.
 """
 
+SaidBefore = Callable[[Reading, Message], str | None]
 Made = tuple[list[int], Record]
 """The numbers of what was stored newly, and the record that the words stand for."""
 
@@ -108,11 +109,8 @@ def remember(
             "which "
             "they give it."
         )
-    author = writer.author
-    told = f"{words} {sorted(about.items())}" if about else words
-    own_id = f"{_prefix(writer)}{_digest(f'{author}: {told}' if author else told)}"
     row: dict[str, Any] = {"text": words, "kind": kind}
-    row["subject"] = redacted_text(author or "user", services.redact)
+    row["subject"] = redacted_text(writer.author or "user", services.redact)
     row["confirmation"] = "draft" if writer.is_draft(said) else "confirmed"
 
     def make(connection: Reading, message_id: str) -> Made:
@@ -125,7 +123,8 @@ def remember(
             raise InvalidInputError(report.rejected[0].reason)
         return numbers, _made_of(connection, message_id)
 
-    return _stored(services, user_id, words, own_id, about, writer, make)
+    message = _message(words, "remembered", about, writer)
+    return _stored(services, user_id, message, writer, make, _said_before)
 
 
 def correct(
@@ -148,7 +147,6 @@ def correct(
     old = found[0]
     _check_correctable(old, words, event_time)
     said = writer.said_by_user(words, old.metadata, old)
-    own_id = f"{_prefix(writer, 'corrected')}{_digest(f'{record_id} {words}')}"
     fields = old.model_dump(include=set(_KEPT), exclude_none=True)
     if old.valid_from <= old.said_at:
         # it held at once, also where the clock was set back since
@@ -164,11 +162,18 @@ def correct(
         n = _store_correction(connection, record_id, row, longest, writer)
         return [n], record_queries.records_by_number(connection, [n])[n]
 
-    return _stored(services, user_id, words, own_id, old.metadata, writer, make)
+    message = _message(words, "corrected", old.metadata, writer)
+    return _stored(services, user_id, message, writer, make)
 
 
-def _prefix(writer: Writer, by_hand: str = "remembered") -> str:
-    return f"{by_hand if writer.origin == 'user' else 'noted'}-"
+def _message(
+    words: str, by_hand: str, metadata: Mapping[str, Value], writer: Writer
+) -> dict[str, Any]:
+    """The message to store, with an id that tells nothing of its words."""
+    kind = by_hand if writer.origin == "user" else "noted"
+    message_id = f"{kind}-{secrets.token_hex(8)}"
+    message = {"role": writer.origin, "content": words, "id": message_id}
+    return {**message, "metadata": metadata}
 
 
 def _made_of(connection: Reading, message_id: str) -> Record:
@@ -195,34 +200,20 @@ def _words(services: Services, text: object, what: str) -> str:
     return redacted_text(text.strip(), services.redact)
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-
-
 def _stored(
     services: Services,
     user_id: str,
-    words: str,
-    message_id: str,
-    metadata: Mapping[str, Value],
+    message: Mapping[str, Any],
     writer: Writer,
     make: Callable[[Reading, str], Made],
+    said_before: SaidBefore = lambda *_: None,
 ) -> Record:
-    """Store the words as a message that extraction does not read, and in the same
-    transaction the record that is made of it.
+    """Store a message that extraction does not read, and in the same transaction the
+    record that is made of it.
     """
-    message_id = services.read(
-        own_view(user_id), lambda c: _id_for_words(c, message_id), message_id
-    )
-    message = {
-        "role": writer.origin,
-        "content": words,
-        "id": message_id,
-        "metadata": metadata,
-    }
     stored = list[Record]()
 
-    def make_records(connection: Reading) -> list[int]:
+    def make_records(connection: Reading, message_id: str) -> list[int]:
         numbers, record = make(connection, message_id)
         stored.append(record)
         return numbers
@@ -235,34 +226,38 @@ def _stored(
         None,
         whole_conversation=False,
         author=writer.author,
-        read=False,
-        make_records=make_records,
+        by_hand=add_messages.ByHand(said_before, make_records),
     )
     if report.rejected:
         raise InvalidInputError(report.rejected[0].reason)
     return stored[0]
 
 
-def _id_for_words(connection: Reading, message_id: str) -> str:
-    """The id under which words are stored: this one, unless it is a message's that has
-    ended.
-
-    Where all records of that message have ceased to hold, the words are said at another
-    time.
+def _said_before(connection: Reading, message: Message) -> str | None:
+    """The id of a message that says the same, unless all its records have ended: then
+    the words are said at another time.
     """
-    name = message_id
-    number = 1
-    while known := record_queries.message_numbers(connection, [name]):
-        s = record_sources.c
-        r = records.c
-        made = select(r.status).join(record_sources, s.record == r.n)
-        made = made.where(s.message == known[name][0], s.supporting.is_(False))
-        statuses = set(connection.scalars(made))
-        if not statuses or statuses & {ACTIVE, HIDDEN}:
-            break
-        number += 1
-        name = f"{message_id}-{number}"
-    return name
+    m = messages.c
+    same = (
+        select(m.n, m.message_id, m.extra)
+        .join(sessions, sessions.c.n == m.session)
+        .where(sessions.c.session_id == BY_HAND_SESSION)
+        .where(m.text == message.text, m.role == message.role)
+    )
+    extra = add_messages.extra_of(message)
+    for row in connection.execute(same.order_by(m.n.desc())).all():
+        if row.extra == extra and _holds(connection, row.n):
+            return str(row.message_id)
+    return None
+
+
+def _holds(connection: Reading, message: int) -> bool:
+    """Whether a record of the message holds, or it has none."""
+    s = record_sources.c
+    made = select(records.c.status).join(record_sources, s.record == records.c.n)
+    made = made.where(s.message == message, s.supporting.is_(False))
+    statuses = set(connection.scalars(made))
+    return not statuses or bool(statuses & {ACTIVE, HIDDEN})
 
 
 def _check_correctable(
@@ -297,9 +292,9 @@ def _store_correction(
     old = record_queries.numbers_of(connection, [record_id]).get(record_id)
     if old is None or old not in record_queries.active(connection, [old]):
         raise InvalidInputError(f"The record {record_id!r} was changed meanwhile.")
-    messages = record_queries.message_numbers(connection, row["source_message_ids"])
+    cited = record_queries.message_numbers(connection, row["source_message_ids"])
     try:
-        new = add_records.draft(row, messages, longest, writer.origin)
+        new = add_records.draft(row, cited, longest, writer.origin)
     except UnusableRecordError as problem:
         raise InvalidInputError(str(problem)) from problem
     change = Change.new(writer.origin)

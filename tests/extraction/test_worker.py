@@ -1,6 +1,7 @@
 """Extraction in the background: several users, closing, cancelling and asynchronous calls."""
 
 import asyncio
+import re
 import threading
 import time
 from datetime import timedelta
@@ -97,6 +98,36 @@ def test_closing_reads_what_waits_and_leaves_the_rest_due(open_memory: Any) -> N
     memory._pipelines.worker.notify("ana")
     ana = open_memory(AnswersBySchema(Extraction=echo)).user("ana")
     assert ana.flush().stored == 1
+
+
+def test_closing_with_many_users_due_ends_in_time(
+    open_memory: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is not read stays due, with nothing claimed, one line tells of it, and no
+    thread is left.
+    """
+
+    def slow(question: str) -> dict[str, Any]:
+        time.sleep(0.2)
+        return echo(question)
+
+    before = set(threading.enumerate())
+    memory = open_memory(AnswersBySchema(Extraction=slow), storage__closing_seconds=4)
+    users = [f"user {n}" for n in range(80)]
+    for user in users:
+        memory.user(user).add(turn("I own a boat."), session_id="s")
+        memory._pipelines.worker.notify(user)
+    begun = time.monotonic()
+    memory.close()
+    assert time.monotonic() - begun < 10  # without limit it takes as long as all users
+    time.sleep(0.3)  # a call of the model that was left
+    assert set(threading.enumerate()) <= before
+    (line,) = [one for one in caplog.messages if "what is due of" in one]
+    assert re.match(r"what is due of \d+ of \d+ users is done after the next", line)
+    memory = open_memory(AnswersBySchema(Extraction=echo))
+    due = [user.user_id for user in memory.users() if user.to_read]
+    assert due
+    assert [memory.user(user).flush().status for user in due] == ["ok"] * len(due)
 
 
 def test_reading_is_no_part_of_the_callers_run(open_memory: Any) -> None:

@@ -4,12 +4,14 @@ import json
 import sys
 import tempfile
 import warnings
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from langmem_graph import TokenCountWarning
 from langmem_graph.extraction import batch_view, reconcile_records
+from langmem_graph.storage import records_by_hand
 from tests.golden.conversations import conversations
 from tests.golden.support import Talk
 
@@ -28,9 +30,13 @@ def as_text(value: Any) -> str:
 
 
 def run(name: str, path: Path) -> Talk:
-    """Have the conversation in an empty directory; aliases, drawn at random, begin at 1."""
+    """Have the conversation in an empty directory; aliases, and ids of what is written
+    by hand, are counted instead of drawn at random.
+    """
     fixed: Any = {"draw_first_alias": lambda: 1}
+    ids = count(1)
     with (
+        patch.object(records_by_hand.secrets, "token_hex", lambda n: f"{next(ids):x}"),
         patch.multiple(batch_view, **fixed),
         patch.multiple(reconcile_records, **fixed),
     ):

@@ -101,6 +101,19 @@ HELD = (
 """What versions before 5 had: changes could wait, and one does."""
 
 
+def test_hashes_of_deleted_ids_are_dropped(database: str) -> None:
+    """Until version 6 some were made of a sentence's words alone, which can be guessed."""
+    with Memory(database, embeddings="hash") as memory:
+        memory.user("ana").add(said("forgotten", id="forgotten"), session_id="s")
+        memory.user("ana").forget(message="forgotten")
+    kept = "SELECT count(*) FROM langmem_graph.meta WHERE starts_with(key, 'deleted:')"
+    with psycopg.connect(database, autocommit=True) as connection:
+        assert connection.execute(kept).fetchone() == (1,)
+        connection.execute("UPDATE langmem_graph.version SET version = 6")
+        assert postgres_schema.prepare(database) == postgres_schema.VERSION
+        assert connection.execute(kept).fetchone() == (0,)
+
+
 @pytest.mark.parametrize("version", OLDER)
 def test_an_older_database_is_brought_up_to_date(database: str, version: int) -> None:
     with Memory(database, embeddings="hash") as memory:

@@ -132,6 +132,20 @@ def test_a_ledger_of_every_version(tmp_path: Path, version: int) -> None:
         )
 
 
+def test_hashes_of_deleted_ids_are_dropped(tmp_path: Path) -> None:
+    """Until version 9 some were made of a sentence's words alone, which can be guessed."""
+    ledger = tmp_path / "m" / "users" / folder_name("u") / "ledger.db"
+    make_tables(ledger, migrations.MIGRATIONS, 9)
+    fill_first(ledger)
+    noted = f"{tables.DELETED_ID}0b42d8a55022bd4708c5f83d2598bafa"
+    with closing(sqlite3.connect(ledger)) as db, db:
+        db.execute("INSERT INTO meta VALUES (?, '')", (noted,))
+    with Memory(tmp_path / "m", embeddings=HashEmbeddings(64)) as memory:
+        memory.user("u").recall("trombone")
+    kept = b"".join(file.read_bytes() for file in ledger.parent.glob("ledger.db*"))
+    assert noted.encode() not in kept
+
+
 @pytest.mark.parametrize("version", range(3, 6))
 def test_changes_that_waited_for_a_yes_are_dropped(
     tmp_path: Path, version: int

@@ -1,6 +1,9 @@
 """What is written by hand is stored whole, or not at all: its message and its record."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,3 +72,66 @@ def test_what_is_refused_leaves_no_message(memory: Memory, call: Call) -> None:
     with pytest.raises(InvalidInputError):
         call(user, record)
     assert _held(user) == before
+
+
+PIN = "My PIN is 4711"
+ALONE: dict[str, Any] = {"origin": "assistant", "quote": "nothing of the user's"}
+
+
+def _bytes_of(memory: Memory) -> bytes:
+    files = (file for file in Path(memory.path or "").rglob("*") if file.is_file())
+    return b"".join(file.read_bytes() for file in files)
+
+
+@pytest.mark.parametrize("options", [{}, ALONE], ids=["user", "assistant"])
+@pytest.mark.parametrize("corrected", [False, True])
+def test_a_forgotten_sentence_cannot_be_guessed(
+    memory: Memory, options: dict[str, Any], corrected: bool
+) -> None:
+    """No id is made of the words alone, of which a hash would be kept."""
+    user = memory.user("ana")
+    record = user.remember("My PIN is secret")
+    if corrected:
+        record = user.correct(record.record_id, PIN, **options)
+    else:
+        record = user.remember(PIN, **options)
+    said = record.message_ids[0]
+    user.forget(message=said)
+    memory.close()
+    kept = _bytes_of(memory)
+    guesses = [f"{kind}-{sha256(PIN.encode()).hexdigest()[:16]}"
+               for kind in ("remembered", "noted", "corrected")]  # fmt: skip
+    for name in (*guesses, said):
+        for hashed in (name, f"remembered\0{name}"):
+            assert sha256(hashed.encode()).hexdigest()[:32].encode() not in kept
+
+
+def test_what_is_remembered_twice_is_stored_once(memory: Memory) -> None:
+    user = memory.user("ana")
+    first = user.remember(PIN)
+    assert user.remember(PIN) == first
+    assert len(user.export()) == 1
+    for options in ({"metadata": {"about": "bank"}}, ALONE):
+        before = len(user.export())
+        user.remember(PIN, **options)
+        user.remember(PIN, **options)
+        assert len(user.export()) == before + 1
+
+
+def test_threads_that_remember_the_same_store_it_once(memory: Memory) -> None:
+    user = memory.user("ana")
+    user.remember("I like windows")
+    with ThreadPoolExecutor(8) as pool:
+        made = {one.record_id for one in pool.map(user.remember, [PIN] * 24)}
+    assert len(made) == 1
+    assert len(user.export()) == 2
+
+
+def test_what_has_ended_is_remembered_as_said_anew(memory: Memory) -> None:
+    user = memory.user("ana")
+    first = user.remember("I live in Rome")
+    user.correct(first.record_id, "I live in Bari")
+    again = user.remember("I live in Rome")
+    assert (again.record_id == first.record_id, again.status) == (False, "active")
+    user.hide(again.record_id)
+    assert user.remember("I live in Rome").message_ids == again.message_ids

@@ -89,3 +89,28 @@ def test_what_cannot_be_redacted_is_rejected_without_its_words(memory: Memory) -
 def test_it_must_be_a_function(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="redact must be a function"):
         Memory(tmp_path, redact="card")  # type: ignore[arg-type]
+
+
+def test_keys_of_arguments_and_of_forms_are_redacted(memory: Memory) -> None:
+    ana = memory.user("ana")
+    call: Any = {"name": "pay", "args": {SECRET: {SECRET: 1}, "n": [{SECRET: 2}]}}
+    answer = {"role": "assistant", "content": "Paid.", "id": "m1"}
+    ana.add({**answer, "tool_calls": [{**call, "id": "c1"}]}, session_id="s")
+    row = {"text": "A card.", "source_message_ids": ["m1"]}
+    assert ana.add_records({**row, "data": {"Card": {SECRET: "x"}}}).stored
+    assert memory.path is not None
+    assert hits(memory.path, [SECRET]) == []
+    (stored,) = ana.get_conversation(["m1"])
+    args = stored.tool_calls[0]["args"]
+    assert args == {"[hidden]": {"[hidden]": 1}, "n": [{"[hidden]": 2}]}
+
+
+def test_keys_that_become_the_same_lose_nothing(memory: Memory) -> None:
+    ana = memory.user("ana")
+    args = {f"a {SECRET}": 1, "a [hidden]": 2, f"{SECRET}": 3}
+    call: Any = {"name": "pay", "args": args, "id": "c1"}
+    answer = {"role": "assistant", "content": "Paid.", "id": "m1"}
+    ana.add({**answer, "tool_calls": [call]}, session_id="s")
+    (stored,) = ana.get_conversation(["m1"])
+    kept = {"a [hidden]": 1, "a [hidden] 2": 2, "[hidden]": 3}
+    assert stored.tool_calls[0]["args"] == kept

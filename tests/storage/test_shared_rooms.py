@@ -83,10 +83,17 @@ def test_a_hanging_application_is_waited_for_once(
         application.released.set()
 
 
+@pytest.mark.parametrize(
+    "limit, most, asked", [("MOST_ASKED", 1, 3), ("MOST_ASKED_IN_ALL", 2, 2)]
+)
 def test_questions_that_are_never_answered_do_not_pile_up(
-    opened: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+    opened: Callable[..., Memory],
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    most: int,
+    asked: int,
 ) -> None:
-    monkeypatch.setattr(rooms, "MOST_ASKED", 2)
+    monkeypatch.setattr(rooms, limit, most)
     application = Application(random.Random(1))
     memory = opened(application, settings=Settings(authorize_seconds=0.1))
     keys = [("ana", room, "read") for room in shared_rooms.ROOMS]
@@ -95,9 +102,31 @@ def test_questions_that_are_never_answered_do_not_pile_up(
         for _ in range(3):
             found = memory.user("ana", shared=shared_rooms.ROOMS).recall("meeting")
             assert len(found.report.warnings) == 3
-        assert len(application.asked) == 2  # the others found no place
+        assert len(application.asked) == asked  # the others found no place
     finally:
         application.released.set()
+
+
+def test_a_room_without_an_answer_keeps_no_other_one_waiting(
+    opened: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its slots come back when the questions end."""
+    monkeypatch.setattr(rooms, "MOST_ASKED", 2)
+    application = Application(random.Random(1))
+    memory = opened(application, settings=Settings(authorize_seconds=0.2))
+    shared_rooms.fill(memory, application)
+    shop = ("bob", "shop", "read")
+    application.moods = {shop: "hangs", ("bob", "team", "read"): "yes"}
+    try:
+        for _ in range(4):
+            memory.user("bob", shared=["shop"]).recall("pelicans")
+        found = memory.user("bob", shared=["team"]).recall("pelicans")
+        assert found.report.warnings == []
+    finally:
+        application.released.set()
+    application.moods[shop] = "yes"
+    while memory.user("bob", shared=["shop"]).recall("pelicans").report.warnings:
+        time.sleep(0.01)
 
 
 def test_a_refused_room_is_left_out_and_named(memory: Memory) -> None:

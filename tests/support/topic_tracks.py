@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from langmem_graph.storage.add_messages import add_messages
+from langmem_graph.storage.add_messages import ByHand, add_messages
 from tests.support.models import AnswersBySchema
 from tests.support.writing import echo, turn
 
@@ -63,7 +63,7 @@ def user_with_source(memory: Any) -> Any:
     told = {"role": "user", "content": "Be brief.", "id": "m0"}
     services = memory._services
     add_messages(
-        services, "ana", told, "s0", None, whole_conversation=False, read=False
+        services, "ana", told, "s0", None, whole_conversation=False, by_hand=ByHand()
     )
     return memory.user("ana")
 
