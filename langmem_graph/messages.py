@@ -380,7 +380,10 @@ def _with_handoffs(messages: Sequence[Message]) -> list[Message]:
         if call.get("args")
     }
     answers = {str(m.tool_call_id) for m in messages if _hands_over(m)} - asked
-    answers |= {str(m.tool_call_id) for m in messages if m.origin == "plumbing"}
+    for message in messages:
+        if message.origin == "plumbing":
+            answers.add(str(message.tool_call_id))
+            answers |= {str(call.get("id")) for call in message.tool_calls}
 
     def marked(m: Message) -> Message:
         ids = {str(c.get("id")) for c in m.tool_calls if is_bare_call(m)} or {

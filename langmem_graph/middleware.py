@@ -5,7 +5,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Generic, NotRequired, TypeVar, cast
+from functools import cache
+from typing import Annotated, Any, Generic, NotRequired, Self, TypeVar, cast
 
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -48,7 +49,7 @@ from langmem_graph.middleware_tool_calls import (
     GroundedTools,
     OnContradiction,
     ask_human,
-    marked,
+    mark_handoffs,
     once,
     refused,
     with_notes,
@@ -126,6 +127,19 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     state_schema = MemoryAgentState
 
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """An instance without the hooks that nothing needs: each hook of an agent takes
+        a step of its recursion limit, and with one for tools it has a node of tools,
+        and calls of unknown tools are no error.
+        """
+        unused: list[str] = []
+        if not options.get("ground_tools"):
+            unused += ["wrap_tool_call", "awrap_tool_call"]
+        if not (options.get("report") or options.get("show_context")):
+            unused += ["before_agent", "abefore_agent"]
+        kind: type[Self] = _without(cast(Any, cls), tuple(unused))
+        return super().__new__(kind)
+
     def __init__(
         self,
         memory: Memory,
@@ -185,9 +199,8 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def before_agent(
         self, state: MemoryAgentState, runtime: Runtime[Any]
     ) -> Update | None:
-        """Drop the context and the report that an earlier run has left."""
-        self._drop_context(state)
-        return {"memory_report": {}} if self._report else None
+        """Drop the report that an earlier run has left."""
+        return {"memory_report": {}}
 
     async def abefore_agent(
         self, state: MemoryAgentState, runtime: Runtime[Any]
@@ -211,7 +224,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         config = get_config()
         recalled = None
         messages, owner, own = self._turn.thread(state, config)
-        if self._contexts.get(self._key(messages, config)) is None:
+        # what an earlier run has left, which failed, is no context of this one
+        is_new = bool(messages) and messages[-1].type == "human"
+        if is_new or self._contexts.get(self._key(messages, config)) is None:
             _, recalled = await self._recall(state, blocking)
         owner, written = await self._turn.write(own, owner, config, blocking)
         return {"memory_owner": owner, **self._reports(state, recalled, written)}
@@ -222,7 +237,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelResponse[Any]:
         """Place the recalled context before the user's message."""
-        return handler(at_once(self._with_context(request, True)))
+        answer = handler(at_once(self._with_context(request, True)))
+        mark_handoffs(answer.result, request.tools)
+        return answer
 
     async def awrap_model_call(
         self,
@@ -230,7 +247,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Async twin of `wrap_model_call`."""
-        return await handler(await self._with_context(request, False))
+        answer = await handler(await self._with_context(request, False))
+        mark_handoffs(answer.result, request.tools)
+        return answer
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> Any:
         """Complete and check a call of one of `ground_tools`; others run as
@@ -253,7 +272,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     ) -> Any:
         tool = self._grounded.schema_of(request.tool_call["name"])
         if tool is None:
-            return marked(await handler(request), request.tool)
+            return await handler(request)
         config = get_config()
         _, _, own = self._turn.thread(request.state, config)
         key = self._call_key(request, config)
@@ -380,6 +399,17 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             earlier = {"recall": recalled}
         written = combined(earlier.get("write"), written)
         return {"memory_report": {**earlier, "write": written}}
+
+
+@cache
+def _without(cls: Any, hooks: tuple[str, ...]) -> Any:
+    """The class without these hooks of ours, which LangChain looks for in the class."""
+    names = ("__module__", "__qualname__", "__doc__")
+    fields = {name: getattr(cls, name) for name in names}
+    for hook in hooks:
+        if getattr(cls, hook) is getattr(MemoryMiddleware, hook):
+            fields[hook] = getattr(AgentMiddleware, hook)
+    return type(cls.__name__, (cls,), fields)
 
 
 def _thread(config: RunnableConfig) -> str:

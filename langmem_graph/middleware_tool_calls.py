@@ -3,12 +3,12 @@ run.
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Literal, get_args
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.func import task
 from langgraph.types import Command, interrupt
@@ -293,17 +293,18 @@ def with_notes(answer: Any, notes: Sequence[str]) -> Any:
     return answer.model_copy(update={"content": noted})
 
 
-def marked(answer: Any, tool: BaseTool | None) -> Any:
-    """The tool's answer; if it hands over to another agent, with the mark that the tool
-    carries.
+def mark_handoffs(answers: Iterable[object], tools: Iterable[object]) -> None:
+    """Mark an agent's calls without text, all of tools that carry a library's mark of a
+    hand-off, as `plumbing`.
     """
-    marks = {
-        key: value
-        for key, value in ((tool and tool.metadata) or {}).items()
-        if key in HANDOFF
+    handoffs = {
+        tool.name
+        for tool in tools
+        if isinstance(tool, BaseTool) and not HANDOFF.isdisjoint(tool.metadata or {})
     }
-    update = answer.update if marks and isinstance(answer, Command) else None
-    messages = update.get("messages") if isinstance(update, Mapping) else None
-    if messages and isinstance(messages[-1], ToolMessage):
-        messages[-1].response_metadata |= marks
-    return answer
+    for answer in answers:
+        if not isinstance(answer, AIMessage) or answer.text.strip():
+            continue
+        called = {call["name"] for call in answer.tool_calls}
+        if called and called <= handoffs:
+            answer.additional_kwargs.setdefault("origin", "plumbing")

@@ -6,7 +6,8 @@ Each of these risks is searched for by hypothetical example sentences (HyDE-styl
 expansion): examples of what the user may have said. The results are merged, then
 expanded along the graph's edges, and what was told of the day in question is added.
 Where that brings facts which the planning call did not see, one model call names those
-that really speak against the request. Nothing of this step is stored.
+that really speak against the request. Where the plan could not be used, that call sees
+the facts of the first look-up. Nothing of this step is stored.
 """
 
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from langmem_graph.retrieval.facts import by_reciprocal_rank
 from langmem_graph.retrieval.quoted_context import (
     FactAliases,
     as_data,
+    best_in_order,
     now_line,
     request_line,
 )
@@ -34,6 +36,8 @@ from langmem_graph.retrieval.search_common import SearchNotes, UserSearch
 from langmem_graph.runtime import StepRun
 from langmem_graph.storage.memory_services import own_room
 from langmem_graph.storage.user_room import Room
+from langmem_graph.threads import in_thread
+from langmem_graph.tokens import token_counter
 
 # candidates of each search, as a multiple of the facts kept of all searches; ours
 DEEPER = 3
@@ -54,16 +58,18 @@ async def counterfactual(
     )
     queries = list(dict.fromkeys(chain.from_iterable(examples)))
     try:
-        fresh = await _search(deps, state, run, queries)
+        unjudged = await _recalled(deps, state) if state["proof"].unplanned else []
+        fresh = [*unjudged, *await _search(deps, state, run, queries)]
     except Exception as error:  # noqa: BLE001  # the context is still useful without risks
         warning = run.warning("looking for risks failed", error)
         return {"warnings": [*state["warnings"], warning]}
     aliases = FactAliases.of(fresh)
-    lines = [now_line(state["now"]), "Could speak against it:"]
-    lines += [f"- {as_data(risk.claim)}" for risk in possible]
-    question = "\n".join(
-        [*lines, "Facts:", *aliases.lines(), request_line(state["query"])]
-    )
+    lines = [now_line(state["now"])]
+    if possible:
+        lines += ["Could speak against it:"]
+        lines += [f"- {as_data(risk.claim)}" for risk in possible]
+    lines += ["Facts:", *aliases.lines(), request_line(state["query"])]
+    question = "\n".join(lines)
     prompt = load_prompt("counterfactual")
     asked = (
         await deps.runner.ask(Consequences, prompt, question, usage) if fresh else None
@@ -79,6 +85,14 @@ async def counterfactual(
         "trace": recorder.trace,
         "consequences": FoundRisks(risks, fresh),
     }
+
+
+async def _recalled(deps: ReasoningDependencies, state: ReasoningState) -> list[Fact]:
+    """What a planning call would have seen."""
+    settings = deps.services.settings
+    counter = await in_thread(token_counter, settings.encoding)
+    best = state["recalled"][: settings.reasoning.plan_facts]
+    return best_in_order(best, counter, settings.reasoning.plan_tokens)
 
 
 async def _search(

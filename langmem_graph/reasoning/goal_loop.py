@@ -77,7 +77,9 @@ async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalSt
     unreachable = step.usage.unreachable
     answer = await _ask(step, aliases)
     proof.unusable = answer is None
-    if answer is None and step.usage.unreachable > unreachable:
+    is_unreachable = step.usage.unreachable > unreachable
+    proof.unplanned = answer is None and not is_unreachable
+    if answer is None and is_unreachable:
         # the model does not answer at all
         proof.status = "exhausted"
         proof.ended = True

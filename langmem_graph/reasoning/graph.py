@@ -135,14 +135,14 @@ class _Routes:
 
     def after_goals(self, state: Any) -> str:
         """Search with the risks and the day that the plan named; not for a question
-        answered.
+        answered. Without a usable plan, judge the facts of the first look-up.
         """
         proof = state["proof"]
         named = proof.risks or proof.proposed.start
         may_matter = named and (proof.intent == "act" or not proof.sure)
         return (
             "counterfactual"
-            if self.use.use_counterfactual and may_matter
+            if self.use.use_counterfactual and (may_matter or proof.unplanned)
             else "conflicts"
         )
 

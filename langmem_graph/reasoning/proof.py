@@ -101,6 +101,7 @@ class Proof(BaseModel):
     # the facts that the planning call named are all that the request needs
     sure: bool = False
     unusable: bool = False  # the model's last answer could not be used
+    unplanned: bool = False  # that answer was the plan
     listing: bool = False  # further facts are to be looked at for items of a list
     pages: int = 0  # how often that was done
     look_for: list[str] = []  # examples of how the user may have told of a further item

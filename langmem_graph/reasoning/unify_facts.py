@@ -54,8 +54,7 @@ async def unify(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalS
     before = _progress(proof)
     proof.wanted = []
     proof.more = []
-    changed = any(goal.queries for goal in proof.subgoals if goal.id in proof.due)
-    if fresh or (proof.facts and (proof.round == 1 or changed)):
+    if fresh or (proof.facts and _has_new_statements(proof)):
         await _ask(step, fresh)
     nothing_new = not fresh and before == _progress(proof)
     settle(step, hopeless=nothing_new and proof.depth > 0)
@@ -98,6 +97,14 @@ def _wanted(answer: Unification, types: dict[str, str]) -> list[Subgoal]:
         )
         for wanted in answer.look_for
     ]
+
+
+def _has_new_statements(proof: Proof) -> bool:
+    """Whether a statement of this round is new or changed: the facts
+    in view may prove it.
+    """
+    due = [goal for goal in proof.subgoals if goal.id in proof.due]
+    return any(goal.queries or goal.page == 1 for goal in due)
 
 
 def _progress(proof: Proof) -> tuple[int, int, int]:

@@ -270,3 +270,23 @@ def test_a_schedule_of_years_is_compared_quickly(open_memory: Any) -> None:
     # what happens once comes first
     assert "sees the dentist" in found.reasoning.overlaps[0]
     assert len(found.reasoning.overlaps) <= 5
+
+
+@pytest.mark.parametrize("use", [True, False])
+def test_without_a_usable_plan_one_call_judges_what_was_recalled(
+    open_memory: Any, use: bool
+) -> None:
+    """What speaks against an act is named all the same, and that the plan failed."""
+    model = acting(GoalPlan="no JSON at all", Unification={})
+    memory = open_memory(model, reasoning__use_counterfactual=use)
+    found = memory.user("ana").recall(PALM, mode="auto")
+    assert calls(model).count("Consequences") == use
+    assert (f'- "{POISON}"' in found.context) is use
+    assert found.report.status == "degraded"
+    assert all(problem.startswith("GoalPlan") for problem in found.report.problems)
+
+
+def test_a_model_that_does_not_answer_is_not_asked_again(open_memory: Any) -> None:
+    model = acting(GoalPlan=ConnectionError("down"))
+    open_memory(model).user("ana").recall(PALM, mode="auto")
+    assert "Consequences" not in calls(model)

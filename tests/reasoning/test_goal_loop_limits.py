@@ -1,6 +1,7 @@
 """The caps of the goal loop, and models and searches that misbehave."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -29,6 +30,36 @@ def always_more() -> Any:
     }
 
 
+CHAIN = ["Tom is my brother.", "Tom married Lena.", "Lena works at Halden."]
+
+
+def one_hop_a_round() -> Any:
+    """A model that names the next statement only when it knows the entity before it."""
+    hops = iter(
+        [
+            ("", "(b:person) is the user's brother"),
+            ("b Tom", "Tom married (w:person)"),
+            ("w Lena, e Halden", ""),
+        ]
+    )
+
+    def answer(question: str) -> dict[str, Any]:
+        found, atom = next(hops)
+        facts = re.findall(r"^(f\d+):", question, re.MULTILINE)
+        pairs = [pair.split() for pair in found.split(", ") if pair]
+        wanted = {"atom": atom, "query": atom, "for_subgoal": "s1"}
+        return {
+            "bindings": [
+                {"variable": name, "entity": entity, "facts": facts}
+                for name, entity in pairs
+            ],
+            "grounded": [] if atom else [{"subgoal": "s1", "facts": facts}],
+            "look_for": [wanted] if atom else [],
+        }
+
+    return answer
+
+
 def always_new(query: str, k: int) -> list[str]:
     return [f"something about {query}"]
 
@@ -44,7 +75,20 @@ def test_the_worst_case_keeps_within_its_calls() -> None:
 def test_a_round_that_brings_nothing_new_is_the_last() -> None:
     model = AnswersBySchema(GoalPlan=PLAN, Unification=always_more())
     prove(model, lambda query, k: MEMORY[:2])
-    assert steps(model) == ["GoalPlan", "Unification"]
+    assert steps(model) == ["GoalPlan", "Unification", "Unification"]
+
+
+def test_a_refined_statement_is_proved_by_what_is_in_view() -> None:
+    """In a small memory no search brings a new fact; a chain is followed all the same."""
+    plan = {
+        "subgoals": [{"atom": "her company is (e:company)", "query": "her company"}],
+        "answer": ["e"],
+    }
+    model = AnswersBySchema(GoalPlan=plan, Unification=one_hop_a_round())
+    done = prove(model, lambda query, k: CHAIN, reasoning__subgoal_facts=3)
+    assert steps(model) == ["GoalPlan", *["Unification"] * 3]
+    assert done["proof"]["status"] == "grounded"
+    assert done["proof"]["bindings"]["e"]["entity"] == "Halden"
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])

@@ -266,6 +266,66 @@ def test_failing_memory(memory: Memory, way: str) -> None:
         run(closed_bot, way, {"messages": "hi"}, config())
 
 
+class LongTermMemory(MemoryMiddleware):
+    """Another name, for a second memory of one agent."""
+
+
+@pytest.mark.parametrize("kind", [MemoryMiddleware, LongTermMemory])
+def test_an_agent_gets_only_the_hooks_that_its_options_need(
+    memory: Memory, kind: type[MemoryMiddleware]
+) -> None:
+    """Each takes a step of the recursion limit; with one for tools LangChain lets calls
+    of any name through, and others' `jump_to`.
+    """
+
+    def nodes(middleware: Any, *tools: Any) -> set[str]:
+        model = ScriptedChatModel(script=["Hello."])
+        return set(create_agent(model, [*tools], middleware=[middleware]).nodes)
+
+    plain = kind(memory, user_id="ana")
+    name = kind.__name__
+    assert (plain.name, type(plain).__doc__) == (name, kind.__doc__)
+    assert isinstance(plain, kind)
+    steps = {"__start__", "model", f"{name}.before_model", f"{name}.after_agent"}
+    assert nodes(plain) == steps
+    assert nodes(plain, weather) == {*steps, "tools"}
+    reporting = kind(memory, user_id="ana", report=True)
+    assert nodes(reporting) == {*steps, f"{name}.before_agent"}
+
+
+def test_a_call_of_an_unknown_tool_is_an_error_as_without_memory(
+    memory: Memory,
+) -> None:
+    call = AIMessage("", tool_calls=[{"name": "nothing", "args": {}, "id": "c"}])
+    model = ScriptedChatModel(script=[call, "Done."])
+    app = agent(memory, model, [weather], user_id="ana")
+    done = app.invoke({"messages": "Hi"}, config())
+    assert "nothing is not a valid tool" in done["messages"][2].text
+
+
+class Own(MemoryMiddleware):
+    def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+        return ToolMessage("never run", tool_call_id=request.tool_call["id"])
+
+
+def test_a_hook_of_a_subclass_stays(memory: Memory) -> None:
+    model = ScriptedChatModel(script=[weather_call(city="Oslo"), "Done."])
+    app = create_agent(model, [weather], middleware=[Own(memory, user_id="ana")])
+    assert app.invoke({"messages": "Hi"})["messages"][2].text == "never run"
+
+
+def test_a_run_after_one_that_failed_recalls_anew(memory: Memory) -> None:
+    """Also for the same message: what was stored meanwhile is found."""
+    model = ScriptedChatModel(script=[ConnectionError("down"), "Oslo."])
+    app = create_agent(model, middleware=[MemoryMiddleware(memory, user_id="ana")])
+    question = {"messages": [HumanMessage("Where do I live now?", id="q")]}
+    with pytest.raises(ConnectionError):
+        app.invoke(question)
+    memory.user("ana").add(said("I live in Oslo now.", id="m"), session_id="other")
+    app.invoke(question)
+    assert "I live in Oslo now." in str(model.requests[-1])
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_no_user_id(memory: Memory, way: str) -> None:
     with pytest.raises(MissingUserError, match="configurable"):
