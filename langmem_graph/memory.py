@@ -16,12 +16,11 @@ from langmem_graph.operation import operation, twin
 from langmem_graph.reading import ForgetOnRequest, Readings, Redact, check_reading
 from langmem_graph.reports import ExpiryReport, Usage, UserSummary
 from langmem_graph.rooms import Authorize, RoomAccess, room_names
-from langmem_graph.runtime import MOMENT
 from langmem_graph.settings import KeepDays, Settings
 from langmem_graph.storage import call_log, expiry, inspection_queries
 from langmem_graph.storage.location import is_database, read_location
 from langmem_graph.storage.memory_services import Services, open_rooms
-from langmem_graph.threads import opened, uninterrupted
+from langmem_graph.threads import MOMENT, opened, uninterrupted
 from langmem_graph.tracing import observe_due
 from langmem_graph.user_memory import Id, UserMemory
 
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 
     from langmem_graph.causal import CausalScorer
     from langmem_graph.pipelines import Pipelines
-    from langmem_graph.runtime import MOMENT
-from langmem_graph.shared_memory import SharedMemory
+    from langmem_graph.shared_memory import SharedMemory
 
 __all__ = ["Memory", "UserMemory"]
 

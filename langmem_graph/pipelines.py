@@ -22,10 +22,10 @@ from langmem_graph.llm.chat_models import as_chat_model
 from langmem_graph.reasoning.graph import ReasoningRunner
 from langmem_graph.reports import FlushReport, OnProgress
 from langmem_graph.results import GroundedCall
-from langmem_graph.runtime import MOMENT, LoopThread
+from langmem_graph.runtime import LoopThread
 from langmem_graph.settings import KeepDays
 from langmem_graph.storage.memory_services import Services
-from langmem_graph.threads import in_thread
+from langmem_graph.threads import MOMENT, in_thread
 from langmem_graph.view import View
 
 _log = logging.getLogger(__name__)

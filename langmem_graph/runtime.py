@@ -28,6 +28,7 @@ from langmem_graph.errors import (
 )
 from langmem_graph.server_urls import as_shown
 from langmem_graph.threads import (
+    MOMENT,
     Begun,
     in_thread,
     result_of,
@@ -40,7 +41,6 @@ from langmem_graph.view import View
 T = TypeVar("T")
 P = ParamSpec("P")
 _log = logging.getLogger(__name__)
-MOMENT = 1.0  # seconds for the end of a loop, even where a closing has none left
 Event = dict[str, Any]
 """A stream event as a JSON object: its kind under `event`, and the fields of
 that kind.

@@ -4,17 +4,19 @@ one.
 
 import inspect
 from functools import partial, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.operation import action_of, is_operation, refuse_read_only, twin
-from langmem_graph.pipelines import Pipelines
 from langmem_graph.reports import ForgetReport
 from langmem_graph.rooms import Action, RoomAccess, author_name, room_name, shared_key
 from langmem_graph.storage import forgetting
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.threads import in_thread, uninterrupted
 from langmem_graph.user_memory import Id, UserMemory
+
+if TYPE_CHECKING:
+    from langmem_graph.pipelines import Pipelines
 
 
 class SharedMemory(UserMemory):
@@ -30,7 +32,7 @@ class SharedMemory(UserMemory):
     def __init__(
         self,
         services: Services,
-        pipelines: Pipelines | None,
+        pipelines: "Pipelines | None",
         access: RoomAccess,
         room: Id,
         as_user: Id,

@@ -27,6 +27,7 @@ from langmem_graph.server_urls import as_shown
 T = TypeVar("T")
 P = ParamSpec("P")
 _log = logging.getLogger(__name__)
+MOMENT = 1.0  # seconds for the end of a loop, even where a closing has none left
 WAKE_SECONDS = 0.2  # between two looks of a waiting main thread at signals
 _MOMENT = 0.05  # seconds between two tries at what others keep in use
 AT_ONCE = 16  # calls of one user that an event loop has in threads; the others wait

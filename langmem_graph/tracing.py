@@ -25,6 +25,23 @@ NAME = "langmem_graph"
 """The name of the tracer and the loggers, and the tag of every run of this library in
 LangSmith.
 """
+_GENAI_OPERATIONS = {
+    "recall": "search_memory",
+    "search_records": "search_memory",
+    "search_conversation": "search_memory",
+    "add": "create_memory",
+    "add_records": "create_memory",
+    "remember": "create_memory",
+    "correct": "update_memory",
+    "flush": "update_memory",
+    "hide": "update_memory",
+    "unhide": "update_memory",
+    "undo": "update_memory",
+    "forget": "delete_memory",
+    "expire": "delete_memory",
+    "erase": "delete_memory_store",
+}
+"""What OpenTelemetry's conventions for generative AI call our operations."""
 _NOSTREAM = "nostream"
 """LangGraph's tag that keeps the memory's model calls out of the application's message
 stream.
@@ -66,7 +83,7 @@ def span(
     step: str, user: str = "", **attributes: int | float | str | bool
 ) -> Iterator[Span]:
     """Record a span `langmem_graph.<step>` around the block; of the user, a hash is
-    recorded.
+    recorded. An operation also has the names of OpenTelemetry's conventions.
 
     The attributes are counts and names, never a user's text.
     """
@@ -78,7 +95,12 @@ def span(
         f"{NAME}.{step}", record_exception=False, set_status_on_exception=False
     ) as current:
         noting = Span(current if current.is_recording() else None)
-        noting.note(**attributes, **({"user": folder_name(user)} if user else {}))
+        noting.note(**attributes)
+        if user:
+            noting.note(user=folder_name(user))
+        if user and step in _GENAI_OPERATIONS:
+            current.set_attribute("gen_ai.operation.name", _GENAI_OPERATIONS[step])
+            current.set_attribute("gen_ai.memory.store.id", folder_name(user))
         try:
             yield noting
         except BaseException as error:  # only its class: its message may quote a user

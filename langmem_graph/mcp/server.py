@@ -16,7 +16,7 @@ from mcp.shared.exceptions import McpError
 from pydantic import AnyUrl, Field, ValidationError
 from starlette.requests import Request
 
-from langmem_graph import __version__
+from langmem_graph import __version__, tool_answers
 from langmem_graph.errors import InvalidInputError, MissingUserError, explain, for_log
 from langmem_graph.filters import Where, parsed
 from langmem_graph.ids_and_times import user_key
@@ -26,8 +26,7 @@ from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.rooms import room_names
 from langmem_graph.storage.records_by_hand import WrittenBy
 from langmem_graph.threads import in_thread_of
-from langmem_graph.tools import tool_answers
-from langmem_graph.tools.tool_answers import (
+from langmem_graph.tool_answers import (
     FORGET,
     READING,
     WITHOUT_QUOTES,

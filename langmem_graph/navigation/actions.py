@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from langmem_graph.errors import InvalidInputError, StorageError, explain, for_log
 from langmem_graph.filters import Where
 from langmem_graph.memory import UserMemory
-from langmem_graph.tools.tool_answers import MAX_HITS, READING, Call, MemoryTool
+from langmem_graph.tool_answers import MAX_HITS, READING, Call, MemoryTool
 from langmem_graph.topics import track_and_profile_files
 
 Layer = Literal["messages", "records", "topics", "profile"]

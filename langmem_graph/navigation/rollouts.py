@@ -33,7 +33,7 @@ from langmem_graph.runtime import run_apart
 from langmem_graph.server_urls import shown_text
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import token_counter
-from langmem_graph.tools.tool_answers import MAX_TURNS
+from langmem_graph.tool_answers import MAX_TURNS
 
 MOST_TURNS = 50
 """The largest tool budget that is accepted."""

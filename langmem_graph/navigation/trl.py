@@ -25,7 +25,7 @@ from langmem_graph.navigation.actions import (
 from langmem_graph.navigation.reward import Rubric
 from langmem_graph.navigation.rollouts import check_budget, initial_messages
 from langmem_graph.rooms import room_names
-from langmem_graph.tools.tool_answers import MAX_TURNS, READING
+from langmem_graph.tool_answers import MAX_TURNS, READING
 
 Message = dict[str, Any]
 Row = dict[str, Any]

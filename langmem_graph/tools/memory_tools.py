@@ -39,7 +39,7 @@ from langmem_graph.retrieval.search_common import check_choice
 from langmem_graph.rooms import room_names
 from langmem_graph.storage.records_by_hand import WrittenBy
 from langmem_graph.threads import in_thread
-from langmem_graph.tools.tool_answers import (
+from langmem_graph.tool_answers import (
     FORGET,
     MAX_TURNS,
     READING,

@@ -7,7 +7,7 @@ import pytest
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.evidence_sources import stored_facts
 from langmem_graph.storage.reading import EVERYTHING
-from langmem_graph.tools.tool_answers import Call, get_records
+from langmem_graph.tool_answers import Call, get_records
 from tests.conftest import said
 from tests.support.changes import Talk
 from tests.support.models import AnswersBySchema

@@ -46,6 +46,19 @@ READING = [
 ]
 
 
+def test_importing_the_server_loads_no_agent_framework() -> None:
+    """A client starts it for each conversation, langchain-mcp-adapters for each call."""
+    code = (
+        "import sys, langmem_graph.mcp\n"
+        "heavy = ['langchain_core', 'langgraph', 'langsmith', 'chromadb']\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
 @asynccontextmanager
 async def over_stdio(
     home: Path, *options: str, **client: Any

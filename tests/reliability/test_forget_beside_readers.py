@@ -17,8 +17,8 @@ from langmem_graph.memory import Memory
 from langmem_graph.storage import full_text, memory_services
 from langmem_graph.storage.chroma_index import VectorIndex
 from langmem_graph.storage.user_room import LedgerFolder
+from langmem_graph.tool_answers import Call, forget
 from langmem_graph.tools.memory_tools import create_memory_tools
-from langmem_graph.tools.tool_answers import Call, forget
 from tests.conftest import said
 from tests.support.files import folder
 from tests.support.settings import nested

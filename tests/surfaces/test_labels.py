@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from langmem_graph.cli import commands, printing, show
 from langmem_graph.memory import Memory
 from langmem_graph.results import Fact, Reasoning, Recall, RecallReport
+from langmem_graph.tool_answers import Call
 from langmem_graph.tools.memory_tools import create_memory_tools
-from langmem_graph.tools.tool_answers import Call
 from tests.conftest import said
 from tests.support.graphs import config
 from tests.support.homes import changed, live_in, told

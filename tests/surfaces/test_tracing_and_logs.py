@@ -89,6 +89,37 @@ def assert_no_text(recorded: tuple[ReadableSpan, ...]) -> None:
             assert isinstance(value, int | float | bool) or len(value) <= 64
 
 
+def test_operations_have_the_names_of_opentelemetrys_conventions(
+    memory: Memory, spans: InMemorySpanExporter
+) -> None:
+    ana = memory.user("ana")
+    ana.add(told(), session_id="s")
+    ana.search_records("secret")
+    asyncio.run(ana.arecall("secret"))
+    record = ana.remember("I like tea.")
+    ana.correct(record.record_id, "I like coffee.")
+    ana.forget(message="m1")
+    ana.erase()
+    ours = {one.name: dict(one.attributes or {}) for one in spans.get_finished_spans()}
+    operations = {
+        name.removeprefix("langmem_graph."): attributes["gen_ai.operation.name"]
+        for name, attributes in ours.items()
+        if "gen_ai.operation.name" in attributes
+    }
+    assert operations == {
+        "add": "create_memory",
+        "remember": "create_memory",
+        "search_records": "search_memory",
+        "recall": "search_memory",
+        "correct": "update_memory",
+        "forget": "delete_memory",
+        "erase": "delete_memory_store",
+    }
+    for name in operations:
+        attributes = ours[f"langmem_graph.{name}"]
+        assert attributes["gen_ai.memory.store.id"] == folder_name("ana")
+
+
 def test_every_step_and_model_call_has_a_span(
     memory: Memory, spans: InMemorySpanExporter
 ) -> None:
