@@ -1,8 +1,11 @@
 """Change one line of safety-relevant code at a time, and see whether the tests of its area notice.
 
 `python tools/mutants.py` tries some changes of every module below; `--only deletion` of one;
-`--change deletion OLD NEW` makes one of your own. The working copy is not touched: everything
-happens in a copy of it. A change with which the tests do not end in time counts as noticed.
+`--change deletion OLD NEW` makes one of your own. `--whole 200 --covered FILE` draws changes from the
+whole package, and runs of the tests that reach the changed line those that reach least else. FILE is
+what `pytest --cov=langmem_graph --cov-context=test` writes (pytest-cov). The working copy is not
+touched: everything happens in a copy of it. A change with which the tests do not end in time counts
+as noticed.
 """
 
 import argparse
@@ -16,14 +19,15 @@ import signal
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
 ROOT = Path(__file__).resolve().parents[1]
 # seconds for the tests of one change; three times as long as without it, if more
 LIMIT = 90.0
+MOST_TESTS = 25  # that are run of those which reach a changed line
 OPTIONS = (
     "-x -q -p no:cacheprovider -p no:xdist -W ignore::pytest.PytestAssertRewriteWarning"
 )
@@ -113,8 +117,12 @@ def changed(node: ast.AST) -> ast.AST | None:
     return None
 
 
-def mutants(module: str) -> Iterator[tuple[str, str]]:
-    """What is changed, and the module's text with this change."""
+def mutants(
+    module: str, wanted: Collection[str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """What is changed, as `:LINE OLD -> NEW`, and the module's text with this change, or
+    with those that are `wanted`, as it takes long.
+    """
     file, _, names = module.partition(":")
     tree = ast.parse((ROOT / "langmem_graph" / file).read_text())
     functions = [
@@ -137,12 +145,66 @@ def mutants(module: str) -> Iterator[tuple[str, str]]:
                 setattr(parent, field, put if isinstance(value, list) else new)
                 old, said = (" ".join(ast.unparse(n).split())[:60] for n in (node, new))
                 what = f":{getattr(node, 'lineno', 0)} {old} -> {said}"
-                yield what, ast.unparse(ast.fix_missing_locations(tree))
+                is_wanted = wanted is None or what in wanted
+                fixed = ast.fix_missing_locations(tree)
+                yield what, ast.unparse(fixed) if is_wanted else ""
                 setattr(parent, field, value)
 
 
-def noticed(module: str, text: str | None, limit: float) -> str:
-    """Run its tests with this text: "failed", "late", or nothing if all of them pass."""
+def tests_by_line(file: Path) -> dict[tuple[str, int], list[str]]:
+    """The tests that reach a line of a module, those first that reach the fewest lines."""
+    from coverage import CoverageData
+
+    data = CoverageData(basename=str(file))
+    data.read()
+    reached: dict[str, int] = Counter()
+    found: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for path in data.measured_files():
+        module = path.partition("/langmem_graph/")[2]
+        for line, contexts in data.contexts_by_lineno(path).items():
+            tests = {name.partition("|")[0] for name in contexts if name}
+            found[module, line] |= tests
+            reached.update(tests)
+    return {
+        place: sorted(tests, key=lambda test: (reached[test], test))
+        for place, tests in found.items()
+    }
+
+
+def drawn(count: int, seed: int) -> list[tuple[str, str, str]]:
+    """Changes of the whole package: the module, what is changed, and its text."""
+    package = ROOT / "langmem_graph"
+    modules = [str(path.relative_to(package)) for path in package.rglob("*.py")]
+    every = {(name, what) for name in modules for what, _ in mutants(name, ())}
+    some = random.Random(seed).sample(sorted(every), count)
+    chosen: dict[str, set[str]] = defaultdict(set)
+    for name, what in some:
+        chosen[name].add(what)
+    texts = {name: dict(mutants(name, whats)) for name, whats in chosen.items()}
+    return [(name, what, texts[name][what]) for name, what in some]
+
+
+def try_whole(
+    made: list[tuple[str, str, str]], tests: dict[tuple[str, int], list[str]]
+) -> None:
+    """Print what became of each change, and how many were noticed."""
+    ends: Counter[str] = Counter()
+    for module, what, text in made:
+        line = int(what[1:].partition(" ")[0])
+        chosen = tests.get((module, line), [])[:MOST_TESTS]
+        end = ENDS[noticed(module, text, LIMIT, chosen)] if chosen else "NO TEST"
+        ends[end] += 1
+        print(f"{end:8}", module + what, flush=True)
+    killed = ends["killed"] + ends["late"]
+    print(f"{killed} of {len(made)} killed, {ends['late']} of them by time")
+
+
+def noticed(
+    module: str, text: str | None, limit: float, tests: list[str] | None = None
+) -> str:
+    """Run tests, by default the module's, with this text: "failed", "late", or nothing
+    if all of them pass.
+    """
     path = Path("langmem_graph", module.partition(":")[0])
     before = path.read_text()
     path.write_text(text or before)
@@ -152,8 +214,10 @@ def noticed(module: str, text: str | None, limit: float) -> str:
         os.dup2(os.open("out.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
         os.dup2(1, 2)
         marked = ["-k", FAST, *(["-m", "not stress"] if module in LONG else [])]
-        parts = [file.partition("::") for file in MODULES[module].split()]
-        files = [f"tests/{file}.py{colons}{test}" for file, colons, test in parts]
+        files = tests or []
+        if tests is None:
+            parts = [file.partition("::") for file in MODULES[module].split()]
+            files = [f"tests/{file}.py{colons}{test}" for file, colons, test in parts]
         os._exit(
             int(
                 importlib.import_module("pytest").main(
@@ -183,7 +247,14 @@ def main() -> None:
     parser.add_argument(
         "--change", nargs=3, action="append", metavar=("MODULE", "OLD", "NEW")
     )
+    parser.add_argument(
+        "--whole", type=int, metavar="N", help="changes of the whole package"
+    )
+    parser.add_argument(
+        "--covered", type=Path, help="a file of coverage, with contexts"
+    )
     asked, made = parser.parse_args(), list[tuple[str, str, str]]()
+    by_line = tests_by_line(asked.covered.resolve()) if asked.whole else {}
     for part, old, new in asked.change or ():
         [module] = [name for name in MODULES if part in name]
         text = (
@@ -192,7 +263,9 @@ def main() -> None:
             .replace(old, new)
         )
         made.append((module, f" {old!r} -> {new!r}", text))
-    for module in () if asked.change else MODULES:
+    if asked.whole:
+        made = drawn(asked.whole, asked.seed)
+    for module in () if asked.change or asked.whole else MODULES:
         if any(part in module for part in asked.only):
             found = sorted(set(mutants(module)))
             some = random.Random(asked.seed).sample(found, min(asked.each, len(found)))
@@ -209,6 +282,10 @@ def main() -> None:
     sys.path[0], sys.dont_write_bytecode = str(copied), True
     for name in ("chromadb", "langchain.agents", "mcp", "onnxruntime", "pytest"):
         importlib.import_module(name)
+    if asked.whole:
+        try_whole(made, by_line)
+        shutil.rmtree(copied)
+        return
     ends: Counter[str] = Counter()
     limits: dict[str, float] = {}
     for module, what, text in made:
