@@ -25,14 +25,21 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from httpx import TimeoutException
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
-from langmem_graph.errors import IndexUnavailableError, InvalidInputError, NotCopied
+from langmem_graph.errors import (
+    IndexUnavailableError,
+    InvalidInputError,
+    NotCopied,
+    explain,
+)
 from langmem_graph.ids_and_times import is_unicode
 from langmem_graph.server_urls import as_shown
 from langmem_graph.threads import start_thread
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
+    from chromadb.config import Settings
 
 SERVER_SECONDS = 30.0
 REST_SECONDS = 60.0
@@ -93,15 +100,14 @@ def connect(chroma: Any) -> "ClientAPI":
     if not isinstance(chroma, str):
         client: ClientAPI = chroma
         return client
-    import chromadb
-    from chromadb.config import Settings
-
     url = urlsplit(chroma)
     credentials = f"{unquote(url.username or '')}:{unquote(url.password or '')}"
     login = b64encode(credentials.encode()).decode()
     port = url.port or (443 if url.scheme == "https" else 8000)
     host = f"[{url.hostname}]" if ":" in f"{url.hostname}" else str(url.hostname)
     with _explained(f"{url.scheme}://{host}:{port}"):
+        import chromadb
+
         opening = partial(
             chromadb.HttpClient,
             host=host,
@@ -110,11 +116,23 @@ def connect(chroma: Any) -> "ClientAPI":
             headers={"Authorization": f"Basic {login}"}
             if url.username is not None
             else {},
-            settings=Settings(anonymized_telemetry=False),
+            # named, as those of the environment may be another client's
+            settings=_settings(chroma_server_host=host, chroma_server_http_port=port),
         )
         client = start_thread(opening).result(SERVER_SECONDS)
         client._server._session.timeout = SERVER_SECONDS  # type: ignore[attr-defined]  # no limit
         return client
+
+
+def _settings(**given: Any) -> "Settings":
+    """Chroma's settings: these, and for the others the environment's.
+
+    A file `.env` of the working directory is not read: it may be another program's, and
+    Chroma would run code that it names.
+    """
+    from chromadb.config import Settings
+
+    return Settings(_env_file=None, anonymized_telemetry=False, **given)
 
 
 @contextmanager
@@ -126,6 +144,15 @@ def _explained(where: object, remedy: str = REBUILD) -> Iterator[None]:
         yield
     except (IndexUnavailableError, InvalidInputError):
         raise
+    except (ValidationError, UnicodeDecodeError) as error:
+        # a setting's value may be a secret, which pydantic quotes
+        why = explain(error) if isinstance(error, ValidationError) else str(error)
+        raise IndexUnavailableError(
+            f"Chroma ({where}) cannot read its settings: {why}. The ledger is "
+            "untouched. It takes them from the environment and, when it is imported, "
+            "from the file .env of the working directory: correct them there, or "
+            "start elsewhere."
+        ) from None
     except Exception as error:  # noqa: BLE001  # of several libraries
         why, cause = as_shown(error)
         raise IndexUnavailableError(
@@ -373,12 +400,10 @@ class VectorIndex(NotCopied):
 
     def _start_embedded(self) -> "ClientAPI":
         import chromadb
-        from chromadb.config import Settings
 
         assert self._directory is not None
         remove_checksums(self._directory, self._remedy)
-        quiet = Settings(anonymized_telemetry=False)
-        return chromadb.PersistentClient(str(self._directory), settings=quiet)
+        return chromadb.PersistentClient(str(self._directory), settings=_settings())
 
 
 def write_checksums(directory: Path) -> None:

@@ -1,10 +1,13 @@
 """A vector index that is lost, destroyed or filled: the ledger rebuilds it."""
 
 import fcntl
+import os
 import shutil
 import socket
+import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -113,6 +116,65 @@ def test_a_chroma_that_cannot_be_imported_degrades(
         assert any("Chroma" in warning for warning in report.warnings)
         user.add(said("text 3", id="3"), session_id="s")
         assert user.doctor().waiting_to_index == 0
+
+
+@pytest.mark.parametrize("written", [
+    b"NAME=Jos\xe9\n",
+    b"CHROMA_PRODUCT_TELEMETRY_IMPL=no_module.Posthog\n",
+    b"CHROMA_SERVER_HEADERS=[\"X-Chroma-Token: s3cret\"]\n",
+])  # fmt: skip
+def test_a_file_env_of_the_working_directory_changes_no_index(
+    written: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_bytes(written)
+    monkeypatch.chdir(tmp_path)
+    with Memory(tmp_path / "m", embeddings="hash") as memory:
+        user = memory.user("u")
+        user.add(said("I like tea", id="1"), session_id="s")
+        health = user.rebuild()
+    assert (health.problems, health.indexed) == ([], 1)
+
+
+@pytest.mark.parametrize("place", [".env", "the environment"])
+@pytest.mark.parametrize(("name", "value"), [
+    ("CHROMA_SERVER_HEADERS", '["X-Chroma-Token: s3cret"]'),
+    ("CHROMA_SERVER_HOST", "ana:s3cret@chroma.example.org"),
+])  # fmt: skip
+def test_settings_of_chroma_are_not_quoted(
+    place: str, name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if place == ".env":
+        (tmp_path / ".env").write_text(f"{name}={value}\n")
+    else:
+        monkeypatch.setenv(name, value)
+    with pytest.raises(IndexUnavailableError) as error:
+        chroma_index.connect("http://127.0.0.1:9")
+    assert "s3cret" not in "".join(traceback.format_exception(error.value))
+    is_refused = place != ".env" and name == "CHROMA_SERVER_HEADERS"
+    assert ("chroma_server_headers" in str(error.value)) == is_refused
+
+
+def test_an_import_that_reads_settings_quotes_none(tmp_path: Path) -> None:
+    """Chroma reads `.env` as it is imported, which nothing can prevent."""
+    (tmp_path / ".env").write_text('CHROMA_SERVER_HEADERS=["Token: s3cret"]\n')
+    code = (
+        "from langmem_graph import Memory\n"
+        "with Memory('m', embeddings='hash') as memory:\n"
+        "    memory.user('u').add([('user', 'I like tea')], session_id='s')\n"
+        "    print(memory.user('u').rebuild().problems)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path.cwd())},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "s3cret" not in done.stdout + done.stderr
+    assert "chroma_server_headers: Input should be" in done.stdout
+    assert ".env" in done.stdout
 
 
 @pytest.mark.stress
