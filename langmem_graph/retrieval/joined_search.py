@@ -171,9 +171,14 @@ def _in_each(
 
 @contextmanager
 def _going_on_without(search: RoomSearch) -> Iterator[None]:
-    """Note what fails in a shared room beside the user's own."""
+    """Note what fails in a shared room beside the user's own.
+
+    The error is turned into ours here: a transaction only sees what fails while it is
+    the only one.
+    """
     try:
-        yield
+        with search.room.database.explained():
+            yield
     except Exception as error:
         if not search.is_beside:
             raise

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
 from uuid import UUID
@@ -459,7 +459,7 @@ class PostgresDatabase:
             raise ClosedMemoryError(
                 "This Memory is closed. Open it again: Memory(url)."
             )
-        with explained(self.engine):
+        with self.explained():
             connection, answer = self._begun(commands, where)
             with connection:
                 yield connection, answer
@@ -487,6 +487,10 @@ class PostgresDatabase:
                 if not (again and lost):
                     raise
         return connection, answer
+
+    def explained(self) -> AbstractContextManager[None]:
+        """Turn the database's errors into ours."""
+        return explained(self.engine)
 
     def opened(self) -> bool:
         """Read the facts about the room; returns whether any text or vector in it is

@@ -80,7 +80,7 @@ class Database:
         )
         event.listen(self._engine, "begin", _begin)
         try:
-            with self._explained(), explained_files(self.file):
+            with self.explained(), explained_files(self.file):
                 self._prepare()
                 self._identity = identity_of(self.file)
         except BaseException:
@@ -224,7 +224,7 @@ class Database:
         """Open a read transaction, which sees one unchanging snapshot of the file,
         through a filter.
         """
-        with self._explained():
+        with self.explained():
             reading = Reading(self._engine, where)
             with reading, reading.begin():
                 yield reading
@@ -239,7 +239,7 @@ class Database:
         """Open a write transaction, which holds the file's write lock from the
         start.
         """
-        with self._explained():
+        with self.explained():
             reading = Reading(self._engine, EVERYTHING)
             reading.execution_options(writing=True)
             with reading, reading.begin():
@@ -247,7 +247,8 @@ class Database:
                 self._check_still_ours()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
+        """Turn the database's errors into ours."""
         try:
             yield
         except (SQLAlchemyError, sqlite3.Error) as error:
@@ -298,7 +299,7 @@ class Database:
             timeout), or until nobody waited for this any more.
         """
         until = monotonic() + (self._busy_timeout if seconds is None else seconds)
-        with self._explained(), closing(self._connect()) as connection:
+        with self.explained(), closing(self._connect()) as connection:
             connection.execute("PRAGMA busy_timeout = 0")
             while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 if not waited(until, self.ended):  # a reader still needs the log

@@ -6,7 +6,7 @@ query whose rows are shown names its condition here. A record passes where all t
 messages that carry it do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 import sqlalchemy as sa
@@ -25,6 +25,7 @@ from langmem_graph.storage.tables import (
 
 _V = message_values.c
 _COLUMNS = ("at", "role", "origin", "session_id")  # keys that are no rows of values
+_MOST_BESIDE = 32  # of 1,000 conditions there are as many parts
 _ABSENT: dict[str, Any] = {"text": "", "number": 0.0}
 _EACH: sa.ColumnElement[int] = sa.literal_column("0")
 """As an offset: PostgreSQL then looks at each row, and does not join with all that
@@ -127,7 +128,7 @@ def _matching(where: Filter, of: Any, *, each: bool) -> sa.ColumnElement[bool]:
     """
     if isinstance(where, Group):
         conditions = [_matching(part, of, each=each) for part in where.parts]
-        return sa.and_(*conditions) if where.every else sa.or_(*conditions)
+        return _joined(conditions, every=where.every)
     if where.key in _COLUMNS and where.key != "session_id":
         return _compared(
             of.c[where.key], where, "time" if where.key == "at" else "text"
@@ -139,6 +140,25 @@ def _matching(where: Filter, of: Any, *, each: bool) -> sa.ColumnElement[bool]:
         )
         return of_session
     return _of_value(where, of, each=each)
+
+
+def _joined(
+    conditions: Sequence[sa.ColumnElement[bool]], *, every: bool
+) -> sa.ColumnElement[bool]:
+    """One condition of several.
+
+    SQLite reads `a OR b OR c` as one condition inside another, and bounds their number.
+    So many are written as `NOT (NOT (a OR b) AND NOT (c OR d))`, of which each part
+    counts by itself; SQLAlchemy removes brackets that change nothing.
+    """
+    join, opposite = (sa.and_, sa.or_) if every else (sa.or_, sa.and_)
+    if len(conditions) <= _MOST_BESIDE:
+        return join(*conditions)
+    parts = [
+        join(*conditions[start : start + _MOST_BESIDE])
+        for start in range(0, len(conditions), _MOST_BESIDE)
+    ]
+    return sa.not_(opposite(*map(sa.not_, parts)))
 
 
 def _is_of_value(where: Filter) -> TypeGuard[Comparison]:

@@ -11,7 +11,7 @@ from langmem_graph.filters import parsed
 from langmem_graph.memory import Memory
 from langmem_graph.storage import postgres_schema
 from tests.conftest import said
-from tests.retrieval.test_where import outside, words_that_pass
+from tests.retrieval.test_where import largest_filters, outside, words_that_pass
 from tests.support import filtered
 
 
@@ -36,6 +36,11 @@ def test_nothing_from_outside_is_shown(database: str, contexts: int) -> None:
 
 def test_words_are_looked_up_among_what_passes(database: str) -> None:
     words_that_pass(database)
+
+
+def test_as_many_values_as_a_filter_may_have(database: str) -> None:
+    with Memory(database, embeddings="hash") as memory:
+        largest_filters(memory)
 
 
 @pytest.mark.parametrize("layer", ["messages", "records"])

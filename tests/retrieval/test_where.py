@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from langmem_graph.filters import parsed
+from langmem_graph.errors import StorageError
+from langmem_graph.filters import MOST_VALUES, parsed
 from langmem_graph.memory import Memory
 from langmem_graph.retrieval import search_common
 from langmem_graph.retrieval.schedule_lookup import said_of_days
+from langmem_graph.rooms import shared_key
 from langmem_graph.storage.full_text import MESSAGE_WORDS
 from langmem_graph.storage.reading import EVERYTHING
 from langmem_graph.storage.words import TermCounts, query_terms
@@ -195,6 +197,59 @@ def test_rooms_too_large_to_hold(
             assert len(ids) == min(20, len(passing))
             assert set(ids) <= set(passing)
             assert ids == passing[:20] or few == 1  # an index is approximate
+
+
+def test_as_many_values_as_a_filter_may_have(memory: Memory) -> None:
+    largest_filters(memory)
+
+
+def largest_filters(memory: Memory) -> None:
+    """Filters of the greatest size are used by each method that takes one."""
+    ana = memory.user("ana")
+    for n in range(3):
+        text = {"role": "user", "content": f"tea number {n}", "id": f"m{n}"}
+        ana.add(text, session_id="s", metadata={"n": n})
+        row = {"record_id": f"r{n}", "text": f"Likes tea {n}."}
+        ana.add_records({**row, "source_message_ids": [f"m{n}"]})
+    half = MOST_VALUES // 2
+    some = [{"n": n} for n in range(1, half + 1)]
+    where = {"$or": [{"$and": some}, *some]}
+    assert len(ana.recall("tea", where=where).evidence) == 2
+    hits = ana.search_conversation("tea", where=where)
+    assert sorted(hit.message_id for hit in hits) == ["m1", "m2"]
+    records = ana.search_records("tea", where=where)
+    assert sorted(hit.record_id for hit in records) == ["r1", "r2"]
+    assert ana.schedule("2025-01-01", "2025-02-01", where=where) == []
+    but_one = {"$and": [{"n": {"$ne": n}} for n in range(1, MOST_VALUES + 1)]}
+    assert [row["id"] for row in ana.export(where=but_one)] == ["m0"]
+
+
+@pytest.mark.parametrize("damaged", ["ana", shared_key("team")])
+def test_a_damaged_ledger_fails_a_search_with_an_error_of_ours(
+    damaged: str, tmp_path: Path
+) -> None:
+    def allowed(*_: object) -> bool:
+        return True
+
+    with Memory(tmp_path / "m", embeddings="hash", authorize=allowed) as memory:
+        rooms = memory.user("ana"), memory.shared("team", as_user="ana")
+        for room, text in zip(rooms, ("I like tea", "Tea is at four"), strict=True):
+            room.add([{"role": "user", "content": text}], session_id="s")
+        with (
+            memory._services.room(damaged) as opened,
+            opened.database.write_transaction() as connection,
+        ):
+            connection.exec_driver_sql("ALTER TABLE messages RENAME TO lost")
+        ana = memory.user("ana", shared=["team"])
+        if damaged == "ana":
+            for search in (ana.recall, ana.search_conversation):
+                with pytest.raises(StorageError, match=r"no such table: .*messages"):
+                    search("tea")
+        else:
+            recalled = ana.recall("tea")
+            assert [one.text for one in recalled.evidence] == ["I like tea"]
+            assert "no such table" in f"{recalled.report.warnings}"
+            assert "SELECT" not in f"{recalled.report.warnings}"
 
 
 def test_what_was_told_of_a_day_passes_the_filter(memory: Memory) -> None:
