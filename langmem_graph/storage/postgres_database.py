@@ -13,7 +13,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -71,6 +71,7 @@ _OPTIONS = {option.keyword.decode() for option in Conninfo.get_defaults()}
 """What may be set in a URL: SQLAlchemy would load a `plugin`, and the driver quotes the
 name of an option that it does not know."""
 _SHOWN_OPTIONS = {"host", "port", "dbname", "user"}
+_IN_NO_USER = re.compile(r"[:=&;\s]")
 _PARTS = re.compile(r"[,=\s]+")
 _LEDGER_ID = f"SELECT value FROM meta WHERE room = {OWN_ROOM} AND key = 'ledger_id'"
 
@@ -232,8 +233,10 @@ def _engine_of_pool(pool: Any, settings: StorageSettings) -> Engine:
         )
     try:
         told = _told_of_pool(pool)
-        is_unclear = _is_unclear(told.get("host"), told.get("dbname")) or not (
-            _PORTS.fullmatch(f"{told.get('port') or ''}")
+        is_unclear = (
+            _is_unclear(told.get("host"), told.get("dbname"))
+            or _holds_more_than_user(told.get("user"))
+            or not _PORTS.fullmatch(f"{told.get('port') or ''}")
         )
     except psycopg.ProgrammingError:  # its text quotes what was given
         is_unclear = True
@@ -271,6 +274,7 @@ def _read_url(database: str) -> URL:
         is_unclear = (
             _is_unclear(url.host, url.database, *_hosts(url))
             or ":" in decoded(url.database or "")
+            or _holds_more_than_user(url.username, *_values(url, "user"))
             or "@" in f"{location}".partition("?")[2]
             or not _OPTIONS.issuperset(url.query)
         )
@@ -287,15 +291,22 @@ def _read_url(database: str) -> URL:
 
 def _hosts(url: URL) -> list[str]:
     """The names of hosts that a URL has; not the folders of sockets."""
-    asked = url.query.get("host", ())
-    given = [url.host or "", *([asked] if isinstance(asked, str) else asked)]
-    names = ",".join(given).split(",")
+    names = ",".join([url.host or "", *_values(url, "host")]).split(",")
     return [name for name in names if not name.startswith("/")]
 
 
 def _is_unclear(*told: Any) -> bool:
     """Whether a host or database, which errors show, may be the rest of a password."""
     return any(sign in decoded(f"{told}") for sign in "@=;&")
+
+
+def _values(url: URL, option: str) -> Sequence[str]:
+    return url.normalized_query.get(option, ())
+
+
+def _holds_more_than_user(*users: str | None) -> bool:
+    """Whether a user's name, which the server quotes, may hold a password as well."""
+    return any(_IN_NO_USER.search(decoded(user or "")) for user in users)
 
 
 def _told_of_pool(pool: Any) -> Mapping[str, Any]:

@@ -120,6 +120,15 @@ UNCLEAR = [
     f"postgresql:///db?host=password={SECRET}",
     f"postgresql://127.0.0.1:1/db?conninfo={SECRET}",
     f"postgresql://127.0.0.1:1/db?{SECRET}=x",
+    f"postgresql://app%3A{SECRET}@127.0.0.1:1/db",
+    f"postgresql://app%253A{SECRET}@127.0.0.1:1/db",
+    f"postgresql://app;password={SECRET}@127.0.0.1:1/db",
+    f"postgresql://app&password={SECRET}@127.0.0.1:1/db",
+    f"postgresql://app password={SECRET}@127.0.0.1:1/db",
+    f"postgresql://app {SECRET}@127.0.0.1:1/db",
+    f"postgresql://user=app password={SECRET}@127.0.0.1:1/db",
+    f"postgresql://127.0.0.1:1/db?user=app%3A{SECRET}",
+    f"postgresql://app:x@127.0.0.1:1/db?user=app&user=app%20{SECRET}",
 ]
 POOLS = [
     f"postgresql://127.0.0.1:1/db;password={SECRET}",
@@ -127,6 +136,8 @@ POOLS = [
     f"passw={SECRET}",
     f"postgresql://app:{SECRET}/db",
     f"postgresql://app:p@x:{SECRET}",
+    f"postgresql://app%3A{SECRET}@127.0.0.1:1/db",
+    f"postgresql://127.0.0.1:1/db?user=app%3A{SECRET}",
 ]
 NO_SERVER = [
     f"ftp://u:{SECRET}@host",
