@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from pydantic import ValidationError
-
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.filters import Where
 from langmem_graph.ids_and_times import message_ids, to_utc
@@ -134,7 +132,7 @@ class InspectionMethods(UserMethods):
             try:
                 data = form.model_validate((record.data or {})[form.__name__])
                 found.append(TypedRecord(data=data, record=record))
-            except ValidationError:
+            except Exception:  # noqa: BLE001  # its own checks raise any
                 _log.warning(
                     "%s does not fit %s any more", record.record_id, form.__name__
                 )

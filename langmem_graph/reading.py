@@ -8,7 +8,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    PydanticUserError,
+    ValidationError,
+    field_validator,
+)
 
 from langmem_graph.errors import InvalidInputError, check_function, explain
 from langmem_graph.schemas import FrozenModel, Message, Record
@@ -68,6 +74,14 @@ class Reading(Options):
             raise ValueError(
                 "each form needs a name of its own, of ASCII letters and digits"
             )
+        for form in given:
+            try:
+                form.model_json_schema()
+            except PydanticUserError as error:
+                raise ValueError(
+                    f"the form {form.__name__} cannot be shown to a model: "
+                    f"{error.message}"
+                ) from None
         return given
 
     def form(self, name: str, filled: str) -> dict[str, dict[str, Any]]:
@@ -80,9 +94,17 @@ class Reading(Options):
         if schema is None:
             raise InvalidInputError(f"there is no form {name[:80]!r}")
         try:
-            return {name: schema.model_validate_json(filled).model_dump(mode="json")}
+            data = schema.model_validate_json(filled).model_dump(mode="json")
         except ValidationError as error:
             raise InvalidInputError(f"{name}: {explain(error)[:200]}") from None
+        except Exception as error:  # noqa: BLE001  # of the form's own checks
+            kind = type(error).__name__
+            raise InvalidInputError(f"{name}: it failed with {kind}") from None
+        try:
+            json.dumps(data, allow_nan=False)
+        except ValueError:
+            raise InvalidInputError(f"{name}: a number is not finite") from None
+        return {name: data}
 
     def forms(self) -> str:
         """The forms as text for a prompt."""

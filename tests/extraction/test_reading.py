@@ -1,10 +1,11 @@
 """What the application adds to the rules of reading: what to look for, own forms, never what."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model, field_validator
 
 from langmem_graph import Memory, Reading
 from langmem_graph.errors import InvalidInputError
@@ -26,6 +27,21 @@ class Allergy(BaseModel):
 class Medication(BaseModel):
     name: str
     milligrams: float
+
+
+class Reminder(BaseModel):
+    """A form whose checks raise errors of several kinds, or give what is no JSON."""
+
+    when: Any
+
+    @field_validator("when")
+    @classmethod
+    def _read(cls, given: Any) -> Any:
+        return {"today": 1, "odd": object()}[given]
+
+
+class Weight(BaseModel):
+    kilograms: float
 
 
 @pytest.fixture
@@ -137,6 +153,39 @@ def test_a_form_that_does_not_fit_is_left_out_and_told(
     assert ana.records_of(Allergy) == []
 
 
+@pytest.mark.parametrize(
+    ("form", "why"),
+    [
+        ({"form": "Reminder", "data": '{"when": "soon"}'}, "KeyError"),
+        ({"form": "Reminder", "data": '{"when": [1]}'}, "TypeError"),
+        ({"form": "Reminder", "data": '{"when": "odd"}'}, "PydanticSerializationError"),
+        ({"form": "Weight", "data": '{"kilograms": NaN}'}, "a number is not finite"),
+        ({"form": "Weight", "data": '{"kilograms": -1e999}'}, "a number is not finite"),
+        ({"form": "Weight", "data": '{"kilograms": "inf"}'}, "a number is not finite"),
+    ],
+)
+def test_a_form_that_cannot_be_checked_or_kept_loses_no_record(
+    opened: Any, form: Any, why: str
+) -> None:
+    ana = opened(filling(form), Reading(schemas=[Reminder, Weight])).user("ana")
+    tell(ana, "Bees kill me.")
+    report = ana.flush()
+    assert report.stored == 1
+    assert why in " ".join(report.reasons)
+    assert [record.data for record in ana.records()] == [None]
+
+
+def test_a_form_that_raises_any_error_when_it_is_read_is_left_out(
+    opened: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    ana = opened(None).user("ana")
+    tell(ana, "Bees kill me.")
+    form = {"Reminder": {"when": "soon"}}
+    ana.add_records({"text": "Bees.", "source_message_ids": ["m0"], "data": form})
+    assert ana.records_of(Reminder) == []
+    assert "does not fit Reminder any more" in caplog.text
+
+
 def test_what_fits_a_later_version_no_more_is_left_out(
     opened: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -177,6 +226,8 @@ def test_unusable_readings_are_refused(opened: Any, tmp_path: Path) -> None:
         {"schemas": [Allergy, twice]},
         {"never": "x" * 3_000},
         {"schemas": [int]},
+        {"schemas": [create_model("Call", run=(Callable[[int], int], ...))]},
+        {"schemas": [create_model("Later", when=("Undefined", ...))]},
     ):
         with pytest.raises(InvalidInputError, match="As in Reading"):
             Reading(**fields)
