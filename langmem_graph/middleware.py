@@ -182,7 +182,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             mode,
             **scope,
         )
-        self._grounded = GroundedTools(ground_tools, on_contradiction)
+        self._grounded = GroundedTools(ground_tools, on_contradiction, fail_closed)
         self._grounding = {
             "policy": policy,
             "trust": trust,

@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool
 from langgraph.func import task
 from langgraph.types import Command, interrupt
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, for_log
 from langmem_graph.grounding.tool_schema import slot_name, slot_path, value_at
 from langmem_graph.grounding.value_kinds import is_refuted
 from langmem_graph.llm.tool_specs import tool_spec
@@ -21,6 +21,7 @@ from langmem_graph.messages import HANDOFF
 from langmem_graph.results import GroundedCall, Grounding
 from langmem_graph.retrieval.quoted_context import NOTED, as_data, plain_id
 from langmem_graph.runtime import at_once, emitter
+from langmem_graph.server_urls import as_shown
 from langmem_graph.values.matching import says
 
 OnContradiction = Literal["flag", "interrupt"]
@@ -39,7 +40,12 @@ class GroundedTools:
     middleware's.
     """
 
-    def __init__(self, tools: Sequence[Any], on_contradiction: OnContradiction) -> None:
+    def __init__(
+        self,
+        tools: Sequence[Any],
+        on_contradiction: OnContradiction,
+        fail_closed: bool = False,
+    ) -> None:
         if on_contradiction not in get_args(OnContradiction):
             raise InvalidInputError(
                 "on_contradiction must be one of "
@@ -48,6 +54,7 @@ class GroundedTools:
             )
         specs = [tool_spec(tool) for tool in tools]
         self._by_name = {spec.name: spec for spec in specs}
+        self._fail_closed = fail_closed
         self.asks = on_contradiction == "interrupt"
         if len(self._by_name) < len(specs):
             raise InvalidInputError("Two of ground_tools have the same name.")
@@ -67,10 +74,25 @@ class GroundedTools:
         self, name: str, arguments: Arguments, grounded: GroundedCall | None, query: str
     ) -> "Checked":
         """The completed call and its contradictions with memory; unchanged if grounding
-        failed.
+        or the check failed.
         """
+        unchanged = Checked(dict(arguments), [])
         if grounded is None:
-            return Checked(dict(arguments), [])
+            return unchanged
+        try:
+            return self._compared(name, arguments, grounded, query)
+        except Exception as error:  # such as for lists nested hundreds of times
+            if self._fail_closed:
+                raise
+            text, _ = as_shown(error)
+            failed = {"event": "memory_tool_call", "status": "failed", "error": text}
+            emitter()({**failed, "tool": name})
+            _log.warning("a tool call is sent unchecked: %s", for_log(error))
+            return unchanged
+
+    def _compared(
+        self, name: str, arguments: Arguments, grounded: GroundedCall, query: str
+    ) -> "Checked":
         sources = grounded.grounding.items()  # defaults are left to the tool
         paths = [
             slot_path(slot) for slot, source in sources if source.type != "default"

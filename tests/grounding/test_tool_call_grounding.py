@@ -347,6 +347,36 @@ def test_memory_that_fails_does_not_stop_the_call(
     assert RAN == [{"destination": "Rome", "seat": None, "bags": 1}]
 
 
+@pytest.mark.parametrize("fail_closed", [False, True])
+def test_arguments_that_cannot_be_checked_are_sent_as_they_are(
+    memory: Memory, fail_closed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    seat: Any = "12A"
+    for _ in range(400):
+        seat = [seat]
+    given = {"destination": "Rome", "seat": seat}
+    call = AIMessage("", tool_calls=[{"name": "book_flight", "args": given, "id": "c"}])
+    made = create_agent(
+        ScriptedChatModel(script=[call, "Done."]),
+        tools=[book_flight],
+        middleware=[
+            MemoryMiddleware(
+                memory,
+                ground_tools=[book_flight],
+                extraction="manual",
+                fail_closed=fail_closed,
+            )
+        ],
+    )
+    if fail_closed:
+        with pytest.raises(RecursionError):
+            made.invoke(ask(), ANA)
+        return
+    answered = tool_answer(made.invoke(ask(), ANA))
+    assert "seat" in str(answered.content)  # no text: the tool itself refuses it
+    assert "sent unchecked: RecursionError" in caplog.text
+
+
 def test_a_model_that_fails_does_not_stop_the_call(memory: Memory) -> None:
     memory._pipelines.model.answers["ToolFill"] = ConnectionError("gone")
     agent(memory, {"destination": "Rome"}).invoke(ask(), ANA)
