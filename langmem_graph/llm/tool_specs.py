@@ -1,10 +1,10 @@
 """Tools of any form as name, description and JSON schema without references."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, is_dataclass
 from inspect import iscoroutinefunction
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import unquote
 
 from jsonschema import Draft202012Validator, FormatChecker
@@ -49,6 +49,8 @@ _NOTES = (
     "$comment",
 )
 """Keywords that set no condition."""
+_SCHEMA_NAMES = ("parameters", "input_schema", "inputSchema")
+"""What the arguments' schema is called by OpenAI, Anthropic and MCP."""
 _RESOLVED_LATE = ("$dynamicRef", "$recursiveRef")
 """References that a validator resolves while it checks a value, by fetching them."""
 _NO_FORMATS = FormatChecker(formats=())
@@ -78,8 +80,9 @@ def tool_spec(tool: Any) -> ToolSpec:
 
     Args:
         tool: a LangChain tool, a pydantic model, a function with annotations, an OpenAI
-            function (`{"type": "function", "function": …}` or its inner part), or a
-            JSON schema with a `title`.
+            function (`{"type": "function", "function": …}` or its inner part), a tool
+            as Anthropic or MCP write it (`{"name": …, "input_schema": …}`), or a JSON
+            schema with a `title`.
 
     Raises:
         InvalidInputError: it is none of these, has no name, or its schema is not valid.
@@ -102,7 +105,8 @@ def _function(tool: Any) -> Mapping[str, Any]:
     if isinstance(tool, Mapping):
         inner = tool.get("function", tool)
         if isinstance(inner, Mapping) and ("parameters" in inner or "name" in inner):
-            return inner
+            schemas = [inner[name] for name in _SCHEMA_NAMES if name in inner]
+            return {**inner, "parameters": next(iter(schemas), None)}
         if (
             isinstance(tool.get("properties", None), Mapping)
             or tool.get("type") == "object"
@@ -132,7 +136,7 @@ def _function_of(tool: Any) -> Mapping[str, Any]:
     # before LangChain replaces the references of the class
     if is_basemodel_subclass(schema):
         _resolved(_schema_of(schema), schema.__name__)
-    elif is_typeddict(schema) and _size(schema, {}) > MOST_PARTS:
+    elif isinstance(schema, type) and _size(schema, {}) > MOST_PARTS:
         raise InvalidInputError(
             f"With its nested classes {schema.__name__} has more than {MOST_PARTS:,} "
             "fields."
@@ -149,13 +153,22 @@ def _schema_of(model: type[Any]) -> dict[str, Any]:
 
 
 def _size(kind: Any, sizes: dict[Any, int]) -> int:
-    """How many parts a TypedDict has; a nested class counts wherever it is used."""
+    """How many parts a class has; a class within it counts wherever it is used."""
     if kind not in sizes:
         sizes[kind] = 1  # for a class that contains itself
-        hints = get_type_hints(kind) if is_typeddict(kind) else {}
-        inside = (*hints.values(), *get_args(kind))
-        sizes[kind] += sum(_size(part, sizes) for part in inside)
+        sizes[kind] += sum(_size(part, sizes) for part in _parts_of(kind))
     return sizes[kind]
+
+
+def _parts_of(kind: Any) -> Iterable[Any]:
+    """The types of a class's fields, or those that a type such as a list names."""
+    if get_origin(kind) is Annotated:
+        return get_args(kind)[:1]
+    if is_basemodel_subclass(kind):
+        fields = kind.model_fields if hasattr(kind, "model_fields") else kind.__fields__
+        return [field.annotation for field in fields.values()]
+    is_read = is_typeddict(kind) or is_dataclass(kind) or hasattr(kind, "_fields")
+    return (get_type_hints(kind) if is_read else {}).values() or get_args(kind)
 
 
 def _as_tool(tool: Any) -> Any:

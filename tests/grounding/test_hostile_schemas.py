@@ -2,8 +2,9 @@
 
 import time
 import urllib.request
+from dataclasses import make_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from langchain_core.tools import StructuredTool
@@ -392,20 +393,36 @@ def test_names_are_texts(name: Any, keyword: str) -> None:
 def nested_classes(levels: int) -> dict[str, Any]:
     """Classes of several kinds that have two fields of the class before."""
     dictionary: Any = TypedDict("D0", {"x": str})
+    plain: Any = make_dataclass("P0", [("x", str)])
+    row: Any = namedtuple_of("R0", str)
     for n in range(1, levels + 1):
         fields = {"a": dictionary, "b": dictionary}
         dictionary = TypedDict(f"D{n}", fields)  # type: ignore[misc]
+        plain = make_dataclass(f"P{n}", [("a", plain), ("b", plain)])
+        row = namedtuple_of(f"R{n}", row)
     modern = create_model("M0", x=(str, ...))
     older = create_model_v1("V0", x=(str, ...))
     for n in range(1, levels + 1):
         modern = create_model(f"M{n}", a=(modern, ...), b=(modern, ...))
         older = create_model_v1(f"V{n}", a=(older, ...), b=(older, ...))
-    for made in (dictionary, modern, older):
+    outer: Any = TypedDict("Outer", {"a": older, "b": older})
+    for made in (dictionary, modern, older, outer):
         made.__doc__ = "Acts."
-    return {"TypedDict": dictionary, "pydantic": modern, "pydantic.v1": older}
+    return {
+        "TypedDict": dictionary,
+        "pydantic": modern,
+        "pydantic.v1": older,
+        "TypedDict of pydantic.v1": outer,
+        "dataclass": plain,
+        "NamedTuple": row,
+    }
 
 
-@pytest.mark.parametrize("kind", ["TypedDict", "pydantic", "pydantic.v1"])
+def namedtuple_of(name: str, kind: Any) -> Any:
+    return NamedTuple(name, [("a", kind), ("b", kind)])  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("kind", nested_classes(0))
 def test_classes_that_double_are_refused_soon(kind: str) -> None:
     start = time.process_time()
     with pytest.raises(InvalidInputError, match=f"more than {MOST_PARTS:,}"):

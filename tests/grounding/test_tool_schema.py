@@ -1,6 +1,7 @@
 """What a tool wants, slot by slot."""
 
 import json
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
@@ -28,6 +29,14 @@ class BookFlight(BaseModel):
     payer: Guest
 
 
+@dataclass
+class Stay:
+    """Book a room."""
+
+    hotel: str
+    guest: Guest
+
+
 @tool
 def book_flight(destination: str, bags: int = 0) -> str:
     """Book a flight."""
@@ -53,6 +62,9 @@ SCHEMA = {"title": "book", "type": "object", "properties": {"to": {"type": "stri
         (book_flight, "book_flight", ["destination", "bags"]),
         (convert_to_openai_tool(book_flight), "book_flight", ["destination", "bags"]),
         (SCHEMA, "book", ["to"]),
+        ({"name": "book", "input_schema": SCHEMA}, "book", ["to"]),  # Anthropic
+        ({"name": "book", "inputSchema": SCHEMA}, "book", ["to"]),  # MCP
+        (Stay, "Stay", ["hotel", "guest.name", "guest.email"]),
         ({"name": "ping", "parameters": {}}, "ping", []),
         ({"name": "ping"}, "ping", []),
     ],
