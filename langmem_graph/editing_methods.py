@@ -5,9 +5,9 @@ change it.
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, quoted
 from langmem_graph.filters import Where
-from langmem_graph.ids_and_times import session_key, to_utc
+from langmem_graph.ids_and_times import item_key, session_key, to_utc
 from langmem_graph.metadata import Value
 from langmem_graph.operation import operation, twin
 from langmem_graph.reports import (
@@ -114,7 +114,7 @@ class EditingMethods(UserMethods):
         """
         writer = self._writer(origin, quote, session_id)
         return records_by_hand.correct(
-            self._services, self.id, record, text, event_time, writer
+            self._services, self.id, item_key(record), text, event_time, writer
         )
 
     acorrect = twin(correct)
@@ -181,7 +181,7 @@ class EditingMethods(UserMethods):
         Raises:
             InvalidInputError: no such record, or one that was taken back.
         """
-        return records_by_hand.hide(self._services, self.id, record)
+        return records_by_hand.hide(self._services, self.id, item_key(record))
 
     ahide = twin(hide)
 
@@ -196,7 +196,7 @@ class EditingMethods(UserMethods):
         Raises:
             InvalidInputError: no such record, or one that was taken back.
         """
-        return records_by_hand.unhide(self._services, self.id, record)
+        return records_by_hand.unhide(self._services, self.id, item_key(record))
 
     aunhide = twin(unhide)
 
@@ -209,9 +209,8 @@ class EditingMethods(UserMethods):
 
         With `where`, those of records that pass the filter, without words that do not.
         """
-        return self._read_within(
-            where, lambda c: inspection_queries.history(c, record_id)
-        )
+        key = item_key(record_id)
+        return self._read_within(where, lambda c: inspection_queries.history(c, key))
 
     ahistory = twin(history)
 
@@ -224,9 +223,8 @@ class EditingMethods(UserMethods):
         Without what was undone or forgotten; empty for an unknown record. With `where`,
         without words and ids that do not pass the filter.
         """
-        return self._read_within(
-            where, lambda c: inspection_queries.changes(c, record_id)
-        )
+        key = item_key(record_id)
+        return self._read_within(where, lambda c: inspection_queries.changes(c, key))
 
     achanges = twin(changes)
 
@@ -270,10 +268,11 @@ class EditingMethods(UserMethods):
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise InvalidInputError(
-                f"limit must be a whole number above 0, not {limit!r}."
+                f"limit must be a whole number above 0, not {quoted(limit)}."
             )
+        most = min(limit, call_log.MAX_CALLS)  # a database knows no greater number
         return self._read(
-            call_log.read_calls, None if since is None else to_utc(since), limit
+            call_log.read_calls, None if since is None else to_utc(since), most
         )
 
     acalls = twin(calls)

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
+MOST_QUOTED = 200
+"""Characters of a caller's value that an error shows."""
+
+
 class LangMemGraphError(Exception):
     """Base of all errors of this library."""
 
@@ -137,6 +141,19 @@ def for_log(error: BaseException) -> str:
     return f"{kind}, {for_log(error.__cause__)}"
 
 
+def quoted(value: object) -> str:
+    """The beginning of a caller's value, as an error shows it.
+
+    Not every value has a `repr`: lists may be nested too deep for it, and whole numbers
+    be too long.
+    """
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  # also of foreign objects
+        return f"a {type(value).__name__}"
+    return text if len(text) <= MOST_QUOTED else f"{text[:MOST_QUOTED]}…"
+
+
 def explain(error: "ValidationError") -> str:
     """What pydantic found wrong, in one line: `start: not a time; time_zone:
     unknown`.
@@ -170,7 +187,6 @@ def check_function(
     if not fits:
         sort = "" if waits else ", and not async"
         raise InvalidInputError(
-            f"{name} must be a function of ({arguments}){sort}, not {given!r}. As "
-            "in "
-            f"{example}"
+            f"{name} must be a function of ({arguments}){sort}, not {quoted(given)}. "
+            f"As in {example}"
         )

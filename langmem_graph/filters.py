@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, quoted
 from langmem_graph.ids_and_times import to_utc
 from langmem_graph.metadata import Value, check_key, check_value
 
@@ -81,14 +81,14 @@ def narrowed(fixed: Where | None, given: Where | None) -> Where | None:
 
 def _group(where: object, depth: int) -> Filter:
     if not isinstance(where, Mapping) or not where:
-        raise _error(f"a filter is a dict with at least one key, not {where!r}")
+        raise _error(f"a filter is a dict with at least one key, not {quoted(where)}")
     if depth > DEEPEST:
         raise _error(f"it is nested more than {DEEPEST} times")
     parts: list[Filter] = []
     for key, asked in where.items():
         if key in ("$and", "$or"):
             if not isinstance(asked, list | tuple) or not asked:
-                raise _error(f"{key} takes a list of filters, not {asked!r}")
+                raise _error(f"{key} takes a list of filters, not {quoted(asked)}")
             inner = tuple(_group(one, depth + 1) for one in asked)
             parts.append(Group(key == "$and", inner))
         else:
@@ -98,7 +98,7 @@ def _group(where: object, depth: int) -> Filter:
 
 def _comparisons(key: object, asked: object) -> list[Comparison]:
     if isinstance(key, str) and key.startswith("$"):
-        raise _error(f"{key!r} cannot stand before a key; $and and $or can")
+        raise _error(f"{quoted(key)} cannot stand before a key; $and and $or can")
     name = check_key(key)
     if not isinstance(asked, Mapping):
         asked = {"$eq": asked}
@@ -111,21 +111,23 @@ def _comparison(key: str, operator: object, value: object) -> Comparison:
     if operator not in OPERATORS:
         known = ", ".join(OPERATORS)
         raise _error(
-            f"there is no operator {operator!r} for {key!r}; there are {known}"
+            f"there is no operator {quoted(operator)} for {key!r}; there are {known}"
         )
     if operator == "$exists":
         if not isinstance(value, bool):
-            raise _error(f"$exists takes True or False for {key!r}, not {value!r}")
+            raise _error(
+                f"$exists takes True or False for {key!r}, not {quoted(value)}"
+            )
         return Comparison(key, cast(Operator, operator), (value,))
     several = value if operator in ("$in", "$nin") else [value]
     if not isinstance(several, list | tuple | set | frozenset) or not several:
         raise _error(
             f"{operator} takes a list with at least one value for {key!r}, not "
-            f"{value!r}"
+            f"{quoted(value)}"
         )
     values = tuple(_value(key, one) for one in several)
     if len({kind_of(one) for one in values}) > 1:
-        raise _error(f"the values for {key!r} must be of one type, not {value!r}")
+        raise _error(f"the values for {key!r} must be of one type, not {quoted(value)}")
     return Comparison(key, cast(Operator, operator), values)
 
 

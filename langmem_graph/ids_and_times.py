@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import product
 from typing import TypeVar
 
-from langmem_graph.errors import InvalidInputError, MissingUserError
+from langmem_graph.errors import InvalidInputError, MissingUserError, quoted
 from langmem_graph.metadata import check_value
 
 Day = TypeVar("Day", bound=date)  # or a time of one
@@ -53,6 +53,11 @@ def session_key(session_id: object) -> str:
     return text_key(session_id, "session_id", InvalidInputError)
 
 
+def item_key(given: object) -> str:
+    """The id of one record, message or session as text."""
+    return text_key(given, "id", InvalidInputError)
+
+
 def new_session_key(session_id: object) -> str:
     """The session's id as text, if messages can be stored under it."""
     key = session_key(session_id)
@@ -84,9 +89,10 @@ def text_key(
     """A name that was given as text or as a whole number, as text."""
     if isinstance(given, bool) or not isinstance(given, str | int):
         raise error(
-            f"The {what} must be a non-empty string or an integer, not {given!r}.{hint}"
+            f"The {what} must be a non-empty string or an integer, not {quoted(given)}."
+            f"{hint}"
         )
-    text = str(given)
+    text = written(given, what, error)
     if not text.strip():
         raise error(
             f"The {what} is empty. Give a non-empty string or an integer.{hint}"
@@ -96,6 +102,14 @@ def text_key(
             f"The {what} holds half of a character (a lone surrogate): {text!r}.{hint}"
         )
     return text
+
+
+def written(given: str | int, what: str, error: type[Exception]) -> str:
+    """A text, or a whole number as one."""
+    try:
+        return str(given)
+    except ValueError:
+        raise error(f"The {what} is a number of too many digits.") from None
 
 
 def is_unicode(text: str) -> bool:
@@ -112,10 +126,19 @@ def message_ids(ids: object) -> list[str]:
     several = [ids] if isinstance(ids, str | int) else ids
     if not isinstance(several, Iterable) or isinstance(several, bytes | Mapping):
         raise InvalidInputError(
-            f"ids must be a message id or a list of them, not {ids!r}."
+            f"ids must be a message id or a list of them, not {quoted(ids)}."
         )
-    # as every stored id is
-    return [text for text in map(str, several) if is_unicode(text)]
+    return [text for given in several if is_unicode(text := _as_id(given))]
+
+
+def _as_id(given: object) -> str:
+    """An id as text; of what has none, such as a number of too many digits, one that
+    names nothing.
+    """
+    try:
+        return str(given)
+    except (ValueError, RecursionError):
+        return ""
 
 
 def to_utc(value: object) -> datetime:
@@ -135,7 +158,7 @@ def to_utc(value: object) -> datetime:
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidInputError(
-            f"Not a time: {value!r}. Give a datetime, ISO 8601 text or seconds "
+            f"Not a time: {quoted(value)}. Give a datetime, ISO 8601 text or seconds "
             "since "
             "1970."
         ) from error

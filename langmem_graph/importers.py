@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from langmem_graph.errors import ImportFormatError
+from langmem_graph.errors import ImportFormatError, quoted
 
 __all__ = ["Conversation", "read_conversations", "read_records"]
 _RECORD = "source_message_ids"
@@ -75,7 +75,7 @@ def _data(file: Path) -> Any:
                 text = archive.read("conversations.json").decode("utf-8-sig")
         else:
             text = file.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError, KeyError, zipfile.BadZipFile) as error:
+    except Exception as error:  # of each kind of compression its own
         raise ImportFormatError(f"{file} cannot be read: {error}") from error
     try:
         data = json.loads(text)
@@ -138,7 +138,7 @@ def _read_chat(rows: list[tuple[int, Row]], name: str) -> Iterator[Conversation]
 def _message(row: Any, default_at: Any, number: int) -> Row:
     if not isinstance(row, dict):
         raise ImportFormatError(
-            f"Line {number}: a message must be an object, not {row!r:.80}."
+            f"Line {number}: a message must be an object, not {quoted(row)}."
         )
     at = _first(row, _TIME_FIELDS)
     fields = {name: value for name, value in row.items() if name not in _TIME_FIELDS}

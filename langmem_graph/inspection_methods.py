@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from langmem_graph.errors import InvalidInputError
+from pydantic import BaseModel
+
+from langmem_graph.errors import InvalidInputError, quoted
 from langmem_graph.filters import Where
-from langmem_graph.ids_and_times import message_ids, to_utc
+from langmem_graph.ids_and_times import item_key, message_ids, to_utc
 from langmem_graph.operation import operation, refuse_read_only, twin
 from langmem_graph.reading import Form, TypedRecord
 from langmem_graph.reports import (
@@ -28,6 +30,7 @@ from langmem_graph.user_methods import UserMethods
 
 _log = logging.getLogger(__name__)
 LARGEST_PAGE = 1_000
+LARGEST_START = 10**12  # more is no number of a database
 
 
 class InspectionMethods(UserMethods):
@@ -95,8 +98,9 @@ class InspectionMethods(UserMethods):
                 1,000.
         """
         page = _page(start, limit)
+        key = item_key(session_id)
         query = inspection_queries.session_page
-        return self._read_within(where, lambda c: query(c, session_id, *page))
+        return self._read_within(where, lambda c: query(c, key, *page))
 
     aconversation = twin(conversation)
 
@@ -125,7 +129,15 @@ class InspectionMethods(UserMethods):
 
         A record whose stored form does not fit the present version of the form is left
         out, with a warning in the log.
+
+        Raises:
+            InvalidInputError: the form is no pydantic model.
         """
+        if not (isinstance(form, type) and issubclass(form, BaseModel)):
+            raise InvalidInputError(
+                f"records_of takes a form of Reading.schemas, not {quoted(form)}. As "
+                "in records_of(Allergy)"
+            )
         found = list[TypedRecord[Form]]()
         filling = partial(record_queries.filling, form=form.__name__)
         for record in self._read_within(where, filling):
@@ -161,9 +173,10 @@ class InspectionMethods(UserMethods):
         """
         _, limit = _page(0, most)
         nothing = Neighbourhood()
+        key = item_key(record)
         query = inspection_queries.neighbourhood
         return self._services.read(
-            self._own_view(where), lambda c: query(c, record, limit), nothing
+            self._own_view(where), lambda c: query(c, key, limit), nothing
         )
 
     aneighbours = twin(neighbours)
@@ -246,10 +259,11 @@ class InspectionMethods(UserMethods):
 
 
 def _page(start: int, limit: int) -> tuple[int, int]:
-    if start < 0 or not 1 <= limit <= LARGEST_PAGE:
+    are_numbers = all(type(given) is int for given in (start, limit))
+    if not (are_numbers and 0 <= start <= LARGEST_START and 1 <= limit <= LARGEST_PAGE):
         text = (
-            f"start must be at least 0 and limit 1 to {LARGEST_PAGE}, not {start} "
-            f"and {limit}."
+            f"start must be a whole number from 0 to {LARGEST_START:,} and limit 1 to "
+            f"{LARGEST_PAGE:,}, not {quoted(start)} and {quoted(limit)}."
         )
         raise InvalidInputError(text)
     return start, limit

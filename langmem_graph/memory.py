@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 from langmem_graph.closing import Closing
 from langmem_graph.embeddings.embedder import load_embedder
-from langmem_graph.errors import InvalidInputError, check_function
+from langmem_graph.errors import InvalidInputError, check_function, quoted
 from langmem_graph.ids_and_times import to_utc, user_key
 from langmem_graph.operation import operation, twin
 from langmem_graph.reading import ForgetOnRequest, Readings, Redact, check_reading
@@ -111,7 +111,7 @@ class Memory(Closing):
         if forget_on_request not in get_args(ForgetOnRequest):
             raise InvalidInputError(
                 f"forget_on_request must be 'hide' or 'delete', not "
-                f"{forget_on_request!r}."
+                f"{quoted(forget_on_request)}."
             )
         self.settings = settings or Settings()
         self.has_model = model is not None

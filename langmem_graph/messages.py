@@ -15,8 +15,14 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from langmem_graph.errors import InvalidInputError
-from langmem_graph.ids_and_times import MAX_ID_BYTES, agent_key, is_unicode, to_utc
+from langmem_graph.errors import InvalidInputError, quoted
+from langmem_graph.ids_and_times import (
+    MAX_ID_BYTES,
+    agent_key,
+    is_unicode,
+    to_utc,
+    written,
+)
 from langmem_graph.metadata import checked_metadata
 from langmem_graph.reading import Redact, redacted_message
 from langmem_graph.reports import RejectedMessage
@@ -93,7 +99,7 @@ def parse_messages(
     """
     if origin is not None and origin not in _TRUST:
         raise InvalidInputError(
-            f"origin must be one of {', '.join(_TRUST)}, not {origin!r}."
+            f"origin must be one of {', '.join(_TRUST)}, not {quoted(origin)}."
         )
     default_at = datetime.now(UTC) if at is None else to_utc(at)
     occurrences: Counter[str] = Counter()
@@ -119,10 +125,15 @@ def parse_messages(
             accepted.append(_named(message, stated_at is not None, occurrences))
         except (UnusableMessageError, InvalidInputError) as problem:
             given_id = fields.get("id")
-            shown_id = str(given_id)[:MAX_ID_BYTES] if given_id is not None else None
+            is_text = given_id is None or isinstance(given_id, str)
+            shown_id = given_id if is_text else quoted(given_id)
             reason = str(problem)
             rejected.append(
-                RejectedMessage(position=position, reason=reason, id=shown_id)
+                RejectedMessage(
+                    position=position,
+                    reason=reason,
+                    id=shown_id and shown_id[:MAX_ID_BYTES],
+                )
             )
     return _with_handoffs(accepted), rejected, without_text
 
@@ -225,11 +236,10 @@ def _message(
     dropped: Counter[str],
 ) -> Message:
     """Validate one message's fields; its id is still empty when none was given."""
-    role = ROLES.get(str(fields.get("role")))
+    given = fields.get("role")
+    role = ROLES.get(given) if isinstance(given, str) else None
     if role is None:
-        problem = (
-            f"unknown role {fields['role']!r}" if fields.get("role") else "no role"
-        )
+        problem = f"unknown role {quoted(given)}" if given else "no role"
         known = ", ".join(name for name in ROLES if not name.endswith("Chunk"))
         raise UnusableMessageError(f"{problem}; use one of {known}")
     calls = _tool_calls(fields.get("tool_calls"))
@@ -260,7 +270,7 @@ def _origin(role: Role, stated: object) -> Origin:
     origin = next((one for one in _TRUST if one == stated), None)
     if stated is not None and origin is None:
         raise UnusableMessageError(
-            f"origin must be one of {', '.join(_TRUST)}, not {stated!r}"
+            f"origin must be one of {', '.join(_TRUST)}, not {quoted(stated)}"
         )
     if origin is not None and _TRUST[origin] > _TRUST[by_role]:
         raise UnusableMessageError(
@@ -275,8 +285,10 @@ def _optional_text(value: object, what: str) -> str | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise UnusableMessageError(f"{what} must be text or an integer, not {value!r}")
-    text = str(value)
+        raise UnusableMessageError(
+            f"{what} must be text or an integer, not {quoted(value)}"
+        )
+    text = written(value, what, UnusableMessageError)
     if not is_unicode(text) or "\0" in text:
         raise UnusableMessageError(
             f"{what} holds characters that are no text: {text!r}"

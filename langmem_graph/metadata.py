@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, quoted
 
 Value = str | bool | int | float
 RESERVED = ("at", "role", "origin", "agent_id", "session_id", "room", "author")
@@ -27,7 +27,7 @@ def checked_metadata(given: object) -> dict[str, Value]:
         return {}
     if not isinstance(given, Mapping):
         raise InvalidInputError(
-            f"metadata must be a dict, not {given!r}. As in {EXAMPLE}"
+            f"metadata must be a dict, not {quoted(given)}. As in {EXAMPLE}"
         )
     if len(given) > MOST_KEYS:
         raise InvalidInputError(
@@ -37,7 +37,7 @@ def checked_metadata(given: object) -> dict[str, Value]:
     for key in given:
         if check_key(key) in RESERVED:
             raise InvalidInputError(
-                f"The key {key!r} of metadata is reserved: every message has it "
+                f"The key {quoted(key)} of metadata is reserved: every message has it "
                 "already. Choose "
                 f"another name. Reserved are {', '.join(RESERVED)}. As in {EXAMPLE}"
             )
@@ -48,9 +48,9 @@ def check_key(key: object) -> str:
     """The key of a value, if it may be one."""
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise InvalidInputError(
-            f"{key!r} cannot be a key of metadata. A key has 1 to 64 letters, digits, "
-            "'_', '.' and "
-            "'-', and begins with a letter or '_', as in 'project'."
+            f"{quoted(key)} cannot be a key of metadata. A key has 1 to 64 letters, "
+            "digits, '_', '.' and '-', and begins with a letter or '_', as in "
+            "'project'."
         )
     return key
 
@@ -67,7 +67,7 @@ def check_value(key: str, value: Any, example: str = EXAMPLE) -> Value:
             return value
         problem = "must be a number from -2**53 to 2**53; give a longer one as a text"
     raise InvalidInputError(
-        f"The value of {key!r} {problem}, not {_shown(value)}. As in {example}"
+        f"The value of {quoted(key)} {problem}, not {quoted(value)}. As in {example}"
     )
 
 
@@ -75,10 +75,6 @@ def _is_plain(text: str) -> bool:
     return "\0" not in text and not any(
         "\ud800" <= letter <= "\udfff" for letter in text
     )
-
-
-def _shown(value: object) -> str:
-    return text if len(text := repr(value)) <= 80 else f"{text[:80]}…"
 
 
 def in_common(several: Iterable[Mapping[str, Value]]) -> dict[str, Value]:

@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool
 from langgraph.func import task
 from langgraph.types import Command, interrupt
 
-from langmem_graph.errors import InvalidInputError, for_log
+from langmem_graph.errors import InvalidInputError, for_log, quoted
 from langmem_graph.grounding.tool_schema import slot_name, slot_path, value_at
 from langmem_graph.grounding.value_kinds import is_refuted
 from langmem_graph.llm.tool_specs import tool_spec
@@ -50,7 +50,7 @@ class GroundedTools:
             raise InvalidInputError(
                 "on_contradiction must be one of "
                 f"{', '.join(get_args(OnContradiction))}, not "
-                f"{on_contradiction!r}."
+                f"{quoted(on_contradiction)}."
             )
         specs = [tool_spec(tool) for tool in tools]
         self._by_name = {spec.name: spec for spec in specs}

@@ -16,7 +16,7 @@ from pydantic import (
     field_validator,
 )
 
-from langmem_graph.errors import InvalidInputError, check_function, explain
+from langmem_graph.errors import InvalidInputError, check_function, explain, quoted
 from langmem_graph.schemas import FrozenModel, Message, Record
 from langmem_graph.settings import Options
 
@@ -132,7 +132,7 @@ def reading_of(given: Readings | None, user_id: str) -> Reading:
     found = given if given is None or isinstance(given, Reading) else given(user_id)
     if not isinstance(found, Reading | None):
         raise InvalidInputError(
-            f"reading must give a Reading() or None, not {found!r}. As in "
+            f"reading must give a Reading() or None, not {quoted(found)}. As in "
             f"{Reading.example}"
         )
     return found or Reading()

@@ -24,6 +24,7 @@ from langmem_graph.errors import (
     RoomRefusedError,
     StorageError,
     check_function,
+    quoted,
 )
 from langmem_graph.ids_and_times import short_key
 from langmem_graph.threads import CALLERS_LOOP, Begun, result_of, start_thread
@@ -61,7 +62,7 @@ def room_names(given: object) -> tuple[str, ...]:
     if not isinstance(several, Collection) or isinstance(several, bytes | Mapping):
         example = 'As in shared=["team-42"]'
         raise InvalidInputError(
-            f"shared must be a list of rooms' names, not {given!r}. {example}"
+            f"shared must be a list of rooms' names, not {quoted(given)}. {example}"
         )
     return tuple(dict.fromkeys(map(room_name, several)))
 

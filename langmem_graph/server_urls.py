@@ -140,19 +140,24 @@ def login_apart(url: str) -> tuple[str, dict[str, str]]:
     """
     try:
         parts = urlsplit(url)
+        has_port = parts.port != 0
     except ValueError:  # the rest of a password
         parts = urlsplit("")
-    is_server = parts.scheme in ("http", "https") and parts.netloc
+        has_port = False
+    login, separator, host = parts.netloc.rpartition("@")
+    # "@" and what separates options: a login that was percent-encoded as a whole
+    has_host = bool(host) and not any(sign in decoded(host) for sign in "@=;&")
+    is_server = parts.scheme in ("http", "https") and has_host and has_port
     if not is_server or parts.path.startswith("//"):
         raise InvalidInputError(
-            "A server's URL begins with http:// or https:// and its host."
+            "A server's URL begins with http:// or https:// and its host; its user and "
+            "password are percent-encoded."
         )
     if parts.query or parts.fragment or ";" in parts.path:
         raise InvalidInputError(
             "A server's URL ends with its path, without '?', '#' or ';'. Give a key by "
             "the argument or the environment variable for it."
         )
-    login, separator, host = parts.netloc.rpartition("@")
     if not separator:
         return url, {}
     name, _, password = login.partition(":")

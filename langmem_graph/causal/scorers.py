@@ -16,7 +16,7 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, quoted
 from langmem_graph.server_urls import NOT_SHOWN, may_hold_password
 from langmem_graph.threads import in_thread
 
@@ -216,7 +216,7 @@ def create_causal_scorer(
         )
     if lm is None:
         raise InvalidInputError(
-            f"The causal scorer {chosen!r} reads a local language model: give"
+            f"The causal scorer {quoted(chosen)} reads a local language model: give"
             " `lm=LlamaServer(url)`, or choose 'verifier' or 'none'."
         )
     if chosen == "pmi":

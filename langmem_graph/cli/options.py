@@ -178,7 +178,7 @@ def read_json(given: str | None, name: str) -> Any:
     """What an option holds as JSON; None where it is not given."""
     try:
         return None if given is None else json.loads(given)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         example = '{"project": "atlas"}'
         raise InvalidInputError(
             f"{name} is not JSON ({error}). As in {name} '{example}'"

@@ -22,6 +22,7 @@ from langmem_graph.errors import (
     LangMemGraphError,
     NothingStoredError,
     for_log,
+    quoted,
 )
 from langmem_graph.extraction import claim_due_batch
 from langmem_graph.extraction.state import (
@@ -121,7 +122,7 @@ class ProgressReporter:
     def __init__(self, on_progress: OnProgress | None = None) -> None:
         if on_progress is not None and not callable(on_progress):
             raise InvalidInputError(
-                f"on_progress must be a function, not {on_progress!r}."
+                f"on_progress must be a function, not {quoted(on_progress)}."
             )
         self._on_progress = on_progress
         self._start = perf_counter()

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from langmem_graph.errors import InvalidInputError, LangMemGraphError, for_log
+from langmem_graph.errors import InvalidInputError, LangMemGraphError, for_log, quoted
 from langmem_graph.filters import Where, parsed
 from langmem_graph.graphs.conversation_messages import (
     in_view,
@@ -76,7 +76,7 @@ def check_memory(given: object) -> None:
         way = "Open one and give it: memory = Memory(path)."
         if isinstance(given, UserMemory):
             way = "Give the Memory itself, not memory.user(…): each run names its user."
-        raise InvalidInputError(f"{what!r} is not a Memory. {way}")
+        raise InvalidInputError(f"{quoted(what)} is not a Memory. {way}")
 
 
 def pipelines_of(memory: Memory, what: str, otherwise: str = "") -> Pipelines:
@@ -149,7 +149,7 @@ class TurnMemory:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise InvalidInputError(
-                    f"{name} must be a whole number above 0, not {value!r}."
+                    f"{name} must be a whole number above 0, not {quoted(value)}."
                 )
 
     def user(self, config: RunnableConfig) -> str:

@@ -17,7 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, quoted
 from langmem_graph.grounding.decide_call import decide
 from langmem_graph.grounding.fill_arguments import fill
 from langmem_graph.grounding.second_look import look_again
@@ -117,7 +117,7 @@ def grounding_request(
     """
     if not isinstance(request, str) or not request.strip():
         raise InvalidInputError(
-            f"The request must be a text with words in it, not {request!r}."
+            f"The request must be a text with words in it, not {quoted(request)}."
         )
     checked_options(policy, trust, model_may_choose, read)
     several = (
@@ -149,7 +149,7 @@ def read_modes(read: object) -> dict[str, ReadMode]:
     for mode in modes.values():
         check_choice("read", mode, get_args(ReadMode))
     if not all(isinstance(name, str) for name in modes):
-        raise InvalidInputError(f"read names tools or arguments, not {read!r}.")
+        raise InvalidInputError(f"read names tools or arguments, not {quoted(read)}.")
     return dict(modes)
 
 
@@ -164,17 +164,19 @@ def checked_options(
     origins = get_args(Origin)
     if not _is_list(trust) or any(one not in origins for one in cast(Any, trust)):
         raise InvalidInputError(
-            f"trust must be a list of {', '.join(origins)}, not {trust!r}."
+            f"trust must be a list of {', '.join(origins)}, not {quoted(trust)}."
         )
-    if not _is_list(model_may_choose):
+    may_choose = cast(Any, model_may_choose)
+    if not _is_list(may_choose) or not all(isinstance(n, str) for n in may_choose):
         raise InvalidInputError(
             "model_may_choose must be a list of arguments' names, not "
-            f"{model_may_choose!r}."
+            f"{quoted(model_may_choose)}."
         )
 
 
 def _is_list(given: object) -> bool:
-    return isinstance(given, Collection) and not isinstance(given, str | Mapping)
+    is_other = isinstance(given, str | bytes | Mapping)
+    return isinstance(given, Collection) and not is_other
 
 
 class GroundingRunner:

@@ -15,7 +15,7 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import Runnable
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, quoted
 from langmem_graph.filters import Where, parsed
 from langmem_graph.llm.structured_calls import load_prompt
 from langmem_graph.memory import Memory, UserMemory
@@ -59,7 +59,7 @@ def check_budget(budget: object) -> int:
     ):
         return budget
     raise InvalidInputError(
-        f"budget must be a number of turns up to {MOST_TURNS}, not {budget!r}."
+        f"budget must be a number of turns up to {MOST_TURNS}, not {quoted(budget)}."
     )
 
 

@@ -20,7 +20,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, quoted
 from langmem_graph.llm.answer_schemas import FactAgainst, GoalPlan
 from langmem_graph.llm.structured_calls import RunUsage, load_prompt
 from langmem_graph.reasoning.further_items import further
@@ -160,7 +160,7 @@ def _begun(state: GoalState, *, alone: bool) -> GoalState:
     query = state.get("query")
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(
-            f"'query' must be a text with words in it, not {query!r}."
+            f"'query' must be a text with words in it, not {quoted(query)}."
         )
     query = query.encode("utf-8", "replace").decode()
     fresh: GoalState = {**state, "query": query, "proof": Proof()}

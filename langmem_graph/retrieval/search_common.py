@@ -19,6 +19,7 @@ from langmem_graph.errors import (
     IndexUnavailableError,
     InvalidInputError,
     for_log,
+    quoted,
 )
 from langmem_graph.filters import Filter
 from langmem_graph.ids_and_times import in_zone, to_utc
@@ -78,7 +79,7 @@ def recall_request(
     budget: object = settings.context.max_tokens if max_tokens is None else max_tokens
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise InvalidInputError(
-            f"max_tokens must be a whole number above 0, not {budget!r}."
+            f"max_tokens must be a whole number above 0, not {quoted(budget)}."
         )
     check_choice("mode", mode, get_args(RecallMode))
     asked_at = None if at is None else to_utc(at)
@@ -89,7 +90,7 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     """Raise InvalidInputError for an option that is none of the choices."""
     if value not in choices:
         raise InvalidInputError(
-            f"{name} must be one of {', '.join(choices)}, not {value!r}."
+            f"{name} must be one of {', '.join(choices)}, not {quoted(value)}."
         )
 
 
@@ -99,11 +100,11 @@ def check_query(query: object, k: object) -> None:
     """
     if not isinstance(query, str) or not query.strip():
         raise InvalidInputError(
-            f"The query must be a text with words in it, not {query!r}."
+            f"The query must be a text with words in it, not {quoted(query)}."
         )
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:
         raise InvalidInputError(
-            f"k must be a whole number from 1 to {MAX_K:,}, not {k!r}."
+            f"k must be a whole number from 1 to {MAX_K:,}, not {quoted(k)}."
         )
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from sqlalchemy import select
 
 from langmem_graph.errors import InvalidInputError
-from langmem_graph.ids_and_times import session_key
+from langmem_graph.ids_and_times import item_key
 from langmem_graph.reports import ForgetPreview, ForgetReport
 from langmem_graph.schemas import Record
 from langmem_graph.storage import message_queries, record_queries, removed_words
@@ -32,12 +32,12 @@ def forget(services: Services, user_id: str, **named: str | None) -> ForgetRepor
     """Delete the `record`, `message` or `session` of an id, with everything derived
     from it.
     """
-    _check_named(named)
+    checked = _checked(named)
     with services.known_room(user_id) as room:
         if room is None:
             return ForgetReport()
         with room.working, room.database.write_transaction() as connection:
-            done = _forget(connection, **named)
+            done = _forget(connection, **checked)
             if done.messages or done.records:
                 note_deletion(connection)
         room.finish_deletion()
@@ -49,7 +49,7 @@ def preview(services: Services, user_id: str, **named: str | None) -> ForgetPrev
     """What `forget` would do: it is done, looked at and taken back in one
     transaction.
     """
-    _check_named(named)
+    checked = _checked(named)
     r = records_table.c
     held = select(r.n, r.status)
     with services.known_room(user_id) as room:
@@ -58,7 +58,7 @@ def preview(services: Services, user_id: str, **named: str | None) -> ForgetPrev
         with room.database.write_transaction() as connection:
             before = dict(map(tuple, connection.execute(held).all()))
             with connection.begin_nested() as point:
-                done = _forget(connection, **named)
+                done = _forget(connection, **checked)
                 after = dict(map(tuple, connection.execute(held).all()))
                 point.rollback()
             touched = [n for n, status in before.items() if after.get(n) != status]
@@ -68,18 +68,21 @@ def preview(services: Services, user_id: str, **named: str | None) -> ForgetPrev
         return ForgetPreview(report=done, records=gone, restored=again)
 
 
-def _check_named(named: Mapping[str, str | None]) -> None:
-    if sum(name is not None for name in named.values()) != 1:
+def _checked(named: Mapping[str, str | None]) -> dict[str, str]:
+    """The one thing that is named, with its id as text."""
+    keys = {name: item_key(given) for name, given in named.items() if given is not None}
+    if len(keys) != 1:
         raise InvalidInputError(
             "Name one thing to forget: a record, a message or a session."
         )
+    return keys
 
 
 def _forget(
     connection: Reading,
-    record: str | None,
-    message: str | None,
-    session: str | None,
+    record: str | None = None,
+    message: str | None = None,
+    session: str | None = None,
     author: str | None = None,
 ) -> ForgetReport:
     if author is not None:
@@ -92,7 +95,7 @@ def _forget(
         known = record_queries.message_numbers(connection, [message]).values()
         return forget_messages(connection, [n for n, _, _ in known])
     of_session = select(messages.c.n).join(sessions, sessions.c.n == messages.c.session)
-    named = of_session.where(sessions.c.session_id == session_key(session))
+    named = of_session.where(sessions.c.session_id == session)
     return forget_messages(connection, list(connection.scalars(named)))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, quoted
 from langmem_graph.storage.effects import REFINE
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.number_lists import rows_where_in
@@ -215,7 +215,5 @@ def read_file(services: Services, user_id: str, name: object) -> str:
     stored: dict[str, StoredFile] = services.read(own_view(user_id), all_files, {})
     if not is_file_name(name) or str(name) not in stored:
         names = ", ".join(stored) or "none yet"
-        raise InvalidInputError(
-            f"There is no file {str(name)[:100]!r}. There are: {names}."
-        )
+        raise InvalidInputError(f"There is no file {quoted(name)}. There are: {names}.")
     return stored[str(name)].body

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import ColumnElement, delete, func, or_, select
 
 from langmem_graph.errors import InvalidInputError
+from langmem_graph.ids_and_times import item_key
 from langmem_graph.schemas import Record
 from langmem_graph.storage import (
     record_effects,
@@ -54,14 +55,15 @@ def undo(
     """
     if (record is None) == (message is None):
         raise InvalidInputError("Name one thing to undo: a record or a message.")
+    named = item_key(message if record is None else record)
     with services.known_room(user_id) as room:
         if room is None:
             return []
         with room.database.write_transaction() as connection:
             if record is not None:
-                undone = latest_change(connection, record)
+                undone = latest_change(connection, named)
             else:
-                undone = caused_by(connection, str(message))
+                undone = caused_by(connection, named)
             restored = take_back(connection, undone)
             if restored:
                 note_deletion(connection)

@@ -22,7 +22,7 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, quoted
 
 Namespace = tuple[str, ...]
 Read = GetOp | SearchOp | ListNamespacesOp
@@ -93,8 +93,8 @@ def _check_read(op: Op) -> None:
         isinstance(number, int) and number >= 0 for number in (op.limit, op.offset)
     ):
         raise InvalidInputError(
-            f"limit and offset are whole numbers from 0 on, not {op.limit!r}, "
-            f"{op.offset!r}."
+            f"limit and offset are whole numbers from 0 on, not {quoted(op.limit)}, "
+            f"{quoted(op.offset)}."
         )
     if isinstance(op, SearchOp):
         _check_encodable(as_text(op.namespace_prefix))
@@ -104,7 +104,7 @@ def _check_read(op: Op) -> None:
         if condition.match_type not in ("prefix", "suffix"):
             raise InvalidInputError(
                 "match_type must be 'prefix' or 'suffix', not "
-                f"{condition.match_type!r}."
+                f"{quoted(condition.match_type)}."
             )
 
 
@@ -119,7 +119,7 @@ def _check_labels(op: Op) -> None:
     ]:
         if isinstance(path, str):
             raise InvalidNamespaceError(
-                f"A namespace is a tuple of labels: {(path,)!r}, not {path!r}."
+                f"A namespace is a tuple of labels: {(path,)!r}, not {quoted(path)}."
             )
 
 
@@ -140,7 +140,7 @@ def _checked_put(op: PutOp, fields: Sequence[str]) -> Put:
         isinstance(op.ttl, (int, float)) and abs(op.ttl) <= _LONGEST
     ):
         raise InvalidInputError(
-            f"ttl is a number of minutes up to {_LONGEST:,}, not {op.ttl!r}."
+            f"ttl is a number of minutes up to {_LONGEST:,}, not {quoted(op.ttl)}."
         )
     namespace = as_text(op.namespace)
     key = str(op.key)
@@ -193,7 +193,7 @@ def check_paths(paths: Any) -> Sequence[str]:
     ):
         return paths
     raise InvalidInputError(
-        f"Indexed paths are a list such as ['text'], not {paths!r}."
+        f"Indexed paths are a list such as ['text'], not {quoted(paths)}."
     )
 
 
@@ -225,7 +225,7 @@ def _check_operator(name: str, bound: Any) -> None:
         )
     if name in _ORDER and not isinstance(bound, (int, float, str)):
         raise InvalidInputError(
-            f"{name} compares with a number or a text, not with {bound!r}."
+            f"{name} compares with a number or a text, not with {quoted(bound)}."
         )
 
 

@@ -23,7 +23,7 @@ from pydantic import (
     ValidationError,
 )
 
-from langmem_graph.errors import InvalidInputError, explain
+from langmem_graph.errors import InvalidInputError, explain, quoted
 from langmem_graph.ids_and_times import to_utc
 
 PROFILE = "profile.md"
@@ -61,7 +61,7 @@ def _one_line(text: str) -> str:
 def _time(value: object) -> datetime:
     if not isinstance(value, str | date):
         raise InvalidInputError(
-            f"must be a time such as 2025-05-03T10:00:00Z, not {value!r}"
+            f"must be a time such as 2025-05-03T10:00:00Z, not {quoted(value)}"
         )
     return to_utc(value)
 
@@ -211,7 +211,9 @@ def parse(text: str) -> TopicFile | ProfileFile:
     if kind == "profile":
         return ProfileFile(**front | {"text": body})
     if kind != "topic":
-        raise InvalidInputError(f"kind must be 'topic' or 'profile', not {kind!r}.")
+        raise InvalidInputError(
+            f"kind must be 'topic' or 'profile', not {quoted(kind)}."
+        )
     summary, narrative, evidence = _parse_sections(body)
     fields = {
         "summary": summary,

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from langmem_graph.errors import ChatModelError
+from langmem_graph.causal.local_models import LlamaServer
+from langmem_graph.errors import ChatModelError, InvalidInputError
 from langmem_graph.llm.chat_models import load_chat_model
 from tests.support.loopback import loopback_alone
 
@@ -23,12 +24,23 @@ ANSWERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(
-    "url", ["http://http://me:S3CRET@host/v1", "http://m\ud800e:S3CRET@host/v1"]
+    "url",
+    [
+        "http://http://me:S3CRET@host/v1",
+        "http://m\ud800e:S3CRET@host/v1",
+        "http://me%3AS3CRET%40host/v1",
+        "http://me%253AS3CRET%2540host",
+        "http://me:S3CRET/x@host",
+        "http://host&password=S3CRET",
+    ],
 )
 def test_an_unusable_url_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ChatModelError) as refused:
         load_chat_model("small", url)
     assert "S3CRET" not in str(refused.value)
+    with pytest.raises(InvalidInputError) as refused_too:
+        LlamaServer(url)
+    assert "S3CRET" not in str(refused_too.value)
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,37 @@ def test_chatgpt_zip_and_a_tree_that_bites_its_tail(tmp_path: Path) -> None:
     assert len(talk.messages) == 4
 
 
+COMPRESSED = 30 + len("conversations.json")
+"""Where the compressed bytes of a zip's only file begin."""
+
+
+@pytest.mark.parametrize(
+    ("method", "places", "written"),
+    [
+        (zipfile.ZIP_DEFLATED, (6, 8), b"\x01"),  # says that it is encrypted
+        (zipfile.ZIP_DEFLATED, (8, 10), b"\x61"),  # a method that nobody knows
+        (zipfile.ZIP_DEFLATED, (COMPRESSED, None), b"\xff" * 10),
+        (zipfile.ZIP_LZMA, (COMPRESSED + 4, None), b"\xff" * 16),
+        (zipfile.ZIP_BZIP2, (COMPRESSED, None), b"\xff" * 10),
+    ],
+)
+def test_a_zip_that_cannot_be_unpacked(
+    tmp_path: Path, method: int, places: tuple[int, int | None], written: bytes
+) -> None:
+    file = tmp_path / "export.zip"
+    with zipfile.ZipFile(file, "w", method) as archive:
+        archive.writestr("conversations.json", json.dumps(_chatgpt()))
+    content = bytearray(file.read_bytes())
+    directory = content.index(b"PK\1\2")
+    local, listed = places
+    content[local : local + len(written)] = written
+    if listed is not None:
+        content[directory + listed : directory + listed + len(written)] = written
+    file.write_bytes(content)
+    with pytest.raises(ImportFormatError, match=r"export\.zip cannot be read"):
+        list(read_conversations(file))
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from langmem_graph.cli.commands import app
-from langmem_graph.errors import LangMemGraphError
+from langmem_graph.errors import InvalidInputError, LangMemGraphError
 from langmem_graph.graphs.grounding_graph import create_grounding_graph
 from langmem_graph.graphs.nodes import create_recall_node, create_write_node
 from langmem_graph.graphs.recall_graph import create_recall_graph
@@ -162,12 +163,85 @@ def test_a_wrong_value_is_refused_with_a_right_one(memory: Memory, option: str) 
     assert failed == []
 
 
+DEEP: Any = "tea"
+for _ in range(3_000):
+    DEEP = [DEEP]
+UNSHOWN: list[Any] = [DEEP, 10**5_000, -(10**30), ["a"], {"a": 1}, b"a", Shape(), None]
+"""Values that have no `repr`, and others that are no text and no usual number."""
+TOOL = {"title": "t", "type": "object", "properties": {"a": {"type": "string"}}}
+TAKES: list[Callable[[Any, Any], Any]] = [
+    lambda ana, one: ana.recall(one),
+    lambda ana, one: ana.recall("tea", k=one),
+    lambda ana, one: ana.recall("tea", mode=one),
+    lambda ana, one: ana.recall("tea", where={"a": one}),
+    lambda ana, one: ana.recall("tea", where={"a": {"$in": one}}),
+    lambda ana, one: ana.recall("tea", where={"at": one}),
+    lambda ana, one: ana.recall("tea", where=[one]),
+    lambda ana, one: ana.add(said("tea"), session_id="s", metadata={"a": one}),
+    lambda ana, one: ana.add(said("tea"), session_id=one),
+    lambda ana, one: ana.hide(one),
+    lambda ana, one: ana.unhide(one),
+    lambda ana, one: ana.correct(one, "I like tea."),
+    lambda ana, one: ana.undo(one),
+    lambda ana, one: ana.undo(message=one),
+    lambda ana, one: ana.forget(record=one),
+    lambda ana, one: ana.forget_preview(message=one),
+    lambda ana, one: ana.read_file(one),
+    lambda ana, one: ana.records(start=one),
+    lambda ana, one: ana.records(limit=one),
+    lambda ana, one: ana.neighbours("r", most=one),
+    lambda ana, one: ana.records_of(one),
+    lambda ana, one: ana.records_of(type(one)),
+    lambda ana, one: ana.ground(TOOL, one),
+    lambda ana, one: ana.ground(TOOL, "tea", model_may_choose=[one]),
+    lambda ana, one: ana.ground(TOOL, "tea", read=one),
+    lambda ana, one: ana.ground(TOOL, "tea", trust=one),
+    lambda ana, one: ana.history(one),
+    lambda ana, one: ana.changes(one),
+    lambda ana, one: ana.neighbours(one).records,
+    lambda ana, one: ana.conversation(one),
+    lambda ana, one: ana.get_records([one]),
+    lambda ana, one: ana.get_conversation([one]),
+    lambda ana, one: ana.made_of([one]),
+    lambda ana, one: ana.add({"role": one, "content": "tea"}, session_id="s").stored,
+    lambda ana, one: ana.add(said("tea", id=one), session_id="s").stored,
+    lambda ana, one: ana.calls(limit=10**30),
+]
+
+
+@pytest.mark.parametrize("place", range(len(UNSHOWN)))
+def test_no_value_ends_in_an_error_that_is_not_ours(memory: Memory, place: int) -> None:
+    ana = memory.user("ana")
+    for take in TAKES:
+        with suppress(LangMemGraphError):
+            take(ana, UNSHOWN[place])
+
+
+def test_what_names_no_record_no_form_and_no_argument_is_refused(
+    memory: Memory,
+) -> None:
+    ana: Any = memory.user("ana")
+    for take in (
+        lambda: ana.hide(["a"]),
+        lambda: ana.history({"a": 1}),
+        lambda: ana.forget(record=["a"]),
+        lambda: ana.records(start="a"),
+        lambda: ana.records_of("Allergy"),
+        lambda: ana.records_of(list[int]),
+        lambda: ana.records_of(Shape),
+        lambda: ana.ground(TOOL, "tea", model_may_choose=[5]),
+        lambda: ana.ground(TOOL, "tea", model_may_choose=b"a"),
+    ):
+        with pytest.raises(InvalidInputError):
+            take()
+
+
 @pytest.mark.parametrize(
     ("options", "right"),
     [
         *(
             (["search", "tea", "--where", one], "as in ")
-            for one in ("", "atlas", "[]", '{"a": 0')
+            for one in ("", "atlas", "[]", '{"a": 0', "[" * 3_000)
         ),
         *(
             (["export", "--where", one], "as in ")
