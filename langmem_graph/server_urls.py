@@ -140,14 +140,12 @@ def login_apart(url: str) -> tuple[str, dict[str, str]]:
     """
     try:
         parts = urlsplit(url)
-        has_port = parts.port != 0
     except ValueError:  # the rest of a password
         parts = urlsplit("")
-        has_port = False
     login, separator, host = parts.netloc.rpartition("@")
     # "@" and what separates options: a login that was percent-encoded as a whole
     has_host = bool(host) and not any(sign in decoded(host) for sign in "@=;&")
-    is_server = parts.scheme in ("http", "https") and has_host and has_port
+    is_server = parts.scheme in ("http", "https") and has_host
     if not is_server or parts.path.startswith("//"):
         raise InvalidInputError(
             "A server's URL begins with http:// or https:// and its host; its user and "

@@ -348,6 +348,7 @@ class Services:
                     "due work is left for the next opening: %s", for_log(error)
                 )
 
+    @uninterrupted
     def seconds_to_release(self) -> float:
         """About how long it takes to close what is open."""
         return SECONDS_TO_CLOSE * len(self.directory.open_users())
