@@ -25,6 +25,7 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
+from langmem_graph.errors import NotCopied
 from langmem_graph.filters import Where
 from langmem_graph.graphs.conversation_messages import (
     messages_in,
@@ -75,7 +76,7 @@ class MemoryAgentState(AgentState[Any]):
     memory_report: NotRequired[Annotated[dict[str, Any], OmitFromInput]]
 
 
-class MemoryMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
+class MemoryMiddleware(NotCopied, AgentMiddleware[MemoryAgentState, Any, Any]):
     """Recalls context before a model call and stores every message of the turn.
 
     Recalled text goes into the model's request before the user's message. It is no part

@@ -351,6 +351,8 @@ class Services:
     @uninterrupted
     def seconds_to_release(self) -> float:
         """About how long it takes to close what is open."""
+        if self.directory.is_foreign():  # its locks may have been held at the fork
+            return 0.0
         return SECONDS_TO_CLOSE * len(self.directory.open_users())
 
     def check_open(self) -> None:
