@@ -259,11 +259,13 @@ class InspectionMethods(UserMethods):
 
 
 def _page(start: int, limit: int) -> tuple[int, int]:
-    are_numbers = all(type(given) is int for given in (start, limit))
-    if not (are_numbers and 0 <= start <= LARGEST_START and 1 <= limit <= LARGEST_PAGE):
-        text = (
-            f"start must be a whole number from 0 to {LARGEST_START:,} and limit 1 to "
-            f"{LARGEST_PAGE:,}, not {quoted(start)} and {quoted(limit)}."
-        )
-        raise InvalidInputError(text)
+    for name, given, least, most in (
+        ("start", start, 0, LARGEST_START),
+        ("limit", limit, 1, LARGEST_PAGE),
+    ):
+        if type(given) is not int or not least <= given <= most:
+            raise InvalidInputError(
+                f"{name} must be a whole number from {least} to {most:,}, "
+                f"not {quoted(given)}."
+            )
     return start, limit

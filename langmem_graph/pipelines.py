@@ -5,6 +5,7 @@ loop.
 import asyncio
 import logging
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Self, cast
@@ -90,7 +91,12 @@ class Pipelines:
     ) -> FlushReport:
         """Async twin of `flush`."""
         reporter = ProgressReporter(on_progress)
-        return await self.loop.arun(self._flush(user_id, reporter))
+        try:
+            return await self.loop.arun(self._flush(user_id, reporter))
+        except asyncio.CancelledError:  # by Ctrl-C in `asyncio.run`, too
+            with suppress(LangMemGraphError):  # it is closed, and goes on with nothing
+                self.loop.submit(self._leave(user_id))
+            raise
 
     async def _flush(self, user_id: str, reporter: ProgressReporter) -> FlushReport:
         report = await self.extraction.flush(user_id, force=True, reporter=reporter)

@@ -33,6 +33,7 @@ from langmem_graph.threads import (
     in_thread,
     result_of,
     start_thread,
+    started,
     uninterrupted,
     without_exits,
 )
@@ -166,7 +167,11 @@ class LoopThread:
         thread = threading.Thread(
             target=_serve, args=(loop,), name=self._name, daemon=True
         )
-        thread.start()
+        errors = list[RuntimeError]()
+        started(thread.start, errors.append)
+        if errors:
+            loop.close()
+            raise errors[0]
         self._loop = loop
         self._thread = thread
         return loop
@@ -186,9 +191,11 @@ class LoopThread:
         if not loop or not thread or thread is threading.current_thread():
             return
         ending = _cancel_all()
-        wait([asyncio.run_coroutine_threadsafe(ending, loop)], max(seconds, MOMENT))
+        ended = asyncio.run_coroutine_threadsafe(ending, loop)
+        wait([ended], max(seconds, MOMENT))
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(MOMENT)
+        if ended.done():  # else it is stuck, or was not even started
+            thread.join(MOMENT)
         # the loop's thread is stuck
         if inspect.getcoroutinestate(ending) == inspect.CORO_CREATED:
             ending.close()
@@ -484,6 +491,5 @@ def run_apart(work: Coroutine[Any, Any, T]) -> T:
         tracing.resume(caller)
         return await work
 
-    return (
-        contextvars.Context().run(start_thread, lambda: asyncio.run(inside())).result()
-    )
+    begun = contextvars.Context().run(start_thread, lambda: asyncio.run(inside()))
+    return result_of(begun)

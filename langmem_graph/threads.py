@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import logging
 import threading
+from _thread import start_new_thread
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar
@@ -38,6 +39,10 @@ CALLERS_LOOP = ContextVar[asyncio.AbstractEventLoop | None](
 it.
 """
 _INTERRUPTED = ContextVar("interrupted", default=Event())  # noqa: B039  # which is never set
+_ENDING = Event()
+# `main_thread().is_alive()` would tell, too; but where it is interrupted, Python takes
+# the main thread for one that has ended.
+threading._register_atexit(_ENDING.set)  # type: ignore[attr-defined]
 _SLOTS = WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Semaphore]()
 
 
@@ -91,16 +96,43 @@ def start_thread(
         except BaseException as error:  # noqa: BLE001  # raised again in whoever waits
             future.set_exception(without_exits(error))
 
-    future.set_running_or_notify_cancel()  # from now on it cannot be cancelled
-    try:
+    def start() -> None:
         threading.Thread(target=run, daemon=daemon).start()
-    except RuntimeError as error:
+
+    def refuse(error: RuntimeError) -> None:
         text = (
             f"No thread can be started ({error}). Close the memory before the "
             "program ends."
         )
         future.set_exception(LangMemGraphError(text))
+
+    future.set_running_or_notify_cancel()  # from now on it cannot be cancelled
+    started(start, refuse)
     return future
+
+
+def started(
+    start: Callable[[], object], refuse: Callable[[RuntimeError], object]
+) -> None:
+    """Start a thread by this function, or call `refuse` with the error.
+
+    An interrupt inside `Thread.start` may leave the new thread waiting for ever. So the
+    main thread, which alone gets interrupts, lets another one start it.
+    """
+
+    def begin() -> None:
+        try:
+            start()
+        except RuntimeError as error:
+            refuse(error)
+
+    if current_thread() is not main_thread():
+        begin()
+        return
+    try:
+        start_new_thread(begin, ())
+    except RuntimeError as error:
+        refuse(error)
 
 
 def result_of(begun: Begun[T], seconds: float | None = None) -> T:
@@ -182,6 +214,13 @@ def finish(work: Callable[[], object], until: float) -> None:
         interrupted.set()
 
 
+def is_ending() -> bool:
+    """Whether the program ends: Python waits for its threads, or has done so, and lets
+    no more begin.
+    """
+    return _ENDING.is_set()
+
+
 def is_interrupted() -> bool:
     """Whether nobody waits for the current work any more; what can be done later then
     stays due.
@@ -202,6 +241,13 @@ def waited(until: float, ended: Event) -> bool:
     return not ended.wait(_MOMENT)
 
 
+def for_others(work: Callable[[], T]) -> T:
+    """Do work of other callers, too, which goes on where this one is interrupted."""
+    context = contextvars.copy_context()
+    context.run(_INTERRUPTED.set, Event())
+    return context.run(work)
+
+
 def uninterrupted(work: Callable[P, T]) -> Callable[P, T]:
     """Wrap a function: the main thread has it done in another; an interrupt ends the
     wait.
@@ -209,9 +255,7 @@ def uninterrupted(work: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(work)
     def inside(*args: P.args, **options: P.kwargs) -> T:
-        main = main_thread()
-        # at exit no thread can be started
-        if current_thread() is not main or not main.is_alive():
+        if current_thread() is not main_thread() or is_ending():
             return work(*args, **options)
         interrupted = Event()
         call = partial(work, *args, **options)

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from threading import main_thread
 from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,7 +29,13 @@ from langmem_graph.storage.memory_directory import MemoryDirectory
 from langmem_graph.storage.outbox_worker import PORTION, Drained, DueWork
 from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.user_room import Room
-from langmem_graph.threads import finish, in_thread_of, is_interrupted, uninterrupted
+from langmem_graph.threads import (
+    finish,
+    in_thread_of,
+    is_ending,
+    is_interrupted,
+    uninterrupted,
+)
 from langmem_graph.view import View
 
 if TYPE_CHECKING:
@@ -301,7 +306,7 @@ class Services:
         """Index what waits, until the memory is closed or the program ends."""
         left = True
         try:
-            while left and not self._closed.is_set() and main_thread().is_alive():
+            while left and not (self._closed.is_set() or is_ending()):
                 left = self._in_known_room(user_id, self._index_more, False)
         except LangMemGraphError as error:
             _log.warning("due work is left for the next call: %s", for_log(error))

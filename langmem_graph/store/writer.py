@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from langmem_graph.store import item_tables, items
 from langmem_graph.store.item_tables import Made
 from langmem_graph.store.operations import Call, Put
 from langmem_graph.store.shared_folder import LAYER, SharedFolder
-from langmem_graph.threads import is_interrupted
+from langmem_graph.threads import for_others, is_interrupted
 
 _log = logging.getLogger(__name__)
 # of one text while others succeed; it is then tried again at the next opening
@@ -76,7 +77,10 @@ class Writer:
                 with self.folder.database.read_transaction(EVERYTHING) as connection:
                     new = items.new_texts(connection, _merged(group))
                     made_by = get_meta(connection, "embedder")
-                due = self._commit(group, self._vectors_of(new, made_by))
+                embed = partial(self._vectors_of, new, made_by)
+                is_shared = not set(group) <= set(calls)
+                made = for_others(embed) if is_shared else embed()
+                due = self._commit(group, made)
         self._do_some(due)
 
     def _commit(self, group: Sequence[Call], made: Made) -> _Due:

@@ -199,6 +199,33 @@ def test_an_interrupt_ends_the_wait_and_the_flush(open_memory: Any) -> None:
     assert owned(ana) == names, "no message is lost, and none has two records"
 
 
+async def test_after_a_cancelled_flush_the_background_does_not_go_on(
+    open_memory: Any,
+) -> None:
+    """So does Ctrl-C end it under `asyncio.run`."""
+    seen: list[str] = []
+    calls: list[int] = []
+    second = threading.Event()
+
+    def note_the_second_call() -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            second.set()
+            time.sleep(0.3)
+
+    model = noting(seen, note_the_second_call)
+    ana = open_memory(model, extraction__debounce_seconds=0.3).user("ana")
+    fill(ana, sessions=3, turns=5)
+    ana.flush_soon()  # the background would read on
+    flush = asyncio.create_task(ana.aflush())
+    await asyncio.to_thread(second.wait, LIMIT)
+    flush.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await flush
+    await asyncio.sleep(1.5)
+    assert len(calls) == 2
+
+
 def test_an_interrupt_as_the_flush_is_handed_over_ends_it(
     open_memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

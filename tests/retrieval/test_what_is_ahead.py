@@ -231,5 +231,7 @@ def test_a_list_that_is_cut_has_the_earliest_and_says_so(
     )
     assert "was cut after 500 entries" in caplog.messages[-1]
     for limit in (0, 1_001):
-        with pytest.raises(InvalidInputError, match="limit 1 to 1000"):
+        with pytest.raises(
+            InvalidInputError, match="limit must be a whole number from 1 to 1,000"
+        ):
             plan.user.schedule("2099-01-01", "2100-01-01", limit=limit)

@@ -12,6 +12,7 @@ import gc
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -307,6 +308,16 @@ def test_an_interrupted_wait_leaves_no_lock_taken(place: int) -> None:
             one.join(5)
             assert not one.is_alive()
     loop.close(5)
+
+
+@pytest.mark.timeout(90)
+def test_an_interrupt_of_the_handing_over_is_one_and_leaves_no_thread() -> None:
+    """It may come inside of Python's own `Thread.start` and `is_alive`."""
+    module = [sys.executable, "-m", "tests.support.interrupted_calls", "4"]
+    done = subprocess.run(
+        module, check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.returncode) == ("True threads: 1, apart: True\n", 0)
 
 
 @pytest.mark.stress

@@ -179,6 +179,35 @@ async def test_a_cancelled_caller_interrupts_no_work_of_others(
     assert not any(seen)
 
 
+async def test_a_cancelled_caller_leaves_the_others_their_vectors(
+    store: ChromaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It searches, too, so that its own thread does the work of the group."""
+    seen = list[bool]()
+    original = writer.embed_pieces
+
+    def embed(*given: Any) -> Any:
+        entered.set()
+        cancelled.wait(30)
+        seen.append(is_interrupted())
+        return original(*given)
+
+    entered, cancelled = threading.Event(), threading.Event()
+    monkeypatch.setattr(writer, "embed_pieces", embed)
+    with Held(store):
+        mixed = [SearchOp(("n",)), PutOp(("n",), "first", NUTS)]
+        first = asyncio.create_task(store.abatch(mixed))
+        await asyncio.to_thread(until, lambda: bool(store._writer._waiting))
+        second = asyncio.create_task(store.aput(("n",), "second", NUTS))
+        await asyncio.to_thread(until, lambda: len(store._writer._waiting) == 2)
+    await asyncio.to_thread(entered.wait, 30)
+    first.cancel()
+    await asyncio.wait([first])
+    cancelled.set()
+    await second
+    assert seen == [False]
+
+
 async def test_asynchronous_callers_share_transactions(store: ChromaStore) -> None:
     await store.aput(("n",), "k", NUTS)
     seen = commits_of(store)
