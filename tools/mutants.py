@@ -185,13 +185,24 @@ def drawn(count: int, seed: int) -> list[tuple[str, str, str]]:
     return [(name, what, texts[name][what]) for name, what in some]
 
 
+def statement_at(module: str, line: int) -> int:
+    """The first line of the statement that a line is of: coverage counts that one."""
+    tree = ast.parse((ROOT / "langmem_graph" / module).read_text())
+    begun = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return max(begun, default=line)
+
+
 def try_whole(
     made: list[tuple[str, str, str]], tests: dict[tuple[str, int], list[str]]
 ) -> None:
     """Print what became of each change, and how many were noticed."""
     ends: Counter[str] = Counter()
     for module, what, text in made:
-        line = int(what[1:].partition(" ")[0])
+        line = statement_at(module, int(what[1:].partition(" ")[0]))
         chosen = tests.get((module, line), [])[:MOST_TESTS]
         end = "NO TEST"
         for some in filter(None, (chosen[:FIRST_TESTS], chosen[FIRST_TESTS:])):

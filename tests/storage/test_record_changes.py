@@ -530,3 +530,21 @@ def test_doctor_compares_the_tables(talk: Talk, damage: str, problem: str) -> No
     (found,) = talk.user.doctor(sample=0).problems
     assert found.startswith(problem)
     assert talk.user.rebuild().problems == [found]
+
+
+# ---- what was made of a message
+
+
+def test_a_messages_changes_are_listed_once_however_many_records_there_are(
+    talk: Talk,
+) -> None:
+    moved(talk)
+    for number in range(2, 5):
+        talk.record(f"other{number}", f"m{number}")
+    first, second, third = talk.user.made_of(["m0", "m1", "m2"])
+    assert [record.record_id for record in first.records] == ["porto"]
+    assert first.changes == []
+    assert [(one.relation, one.record_id) for one in second.changes] == [
+        ("replaces", "porto")
+    ]
+    assert [record.record_id for record in third.records] == ["other2"]

@@ -195,7 +195,7 @@ async def test_a_cancelled_caller_leaves_the_others_their_vectors(
     entered, cancelled = threading.Event(), threading.Event()
     monkeypatch.setattr(writer, "embed_pieces", embed)
     with Held(store):
-        mixed = [SearchOp(("n",)), PutOp(("n",), "first", NUTS)]
+        mixed = [SearchOp(("n",), query="nuts"), PutOp(("n",), "first", NUTS)]
         first = asyncio.create_task(store.abatch(mixed))
         await asyncio.to_thread(until, lambda: bool(store._writer._waiting))
         second = asyncio.create_task(store.aput(("n",), "second", NUTS))
