@@ -191,10 +191,9 @@ class LoopThread:
         if not loop or not thread or thread is threading.current_thread():
             return
         ending = _cancel_all()
-        ended = asyncio.run_coroutine_threadsafe(ending, loop)
-        wait([ended], max(seconds, MOMENT))
+        wait([asyncio.run_coroutine_threadsafe(ending, loop)], max(seconds, MOMENT))
         loop.call_soon_threadsafe(loop.stop)
-        if ended.done():  # else it is stuck, or was not even started
+        with suppress(RuntimeError):  # it is not even started yet
             thread.join(MOMENT)
         # the loop's thread is stuck
         if inspect.getcoroutinestate(ending) == inspect.CORO_CREATED:
