@@ -75,7 +75,7 @@ class ClosedMemoryError(StorageError):
 
 
 class IndexUnavailableError(LangMemGraphError):
-    """Chroma cannot be reached or used; the ledger is untouched."""
+    """Chroma cannot be reached or used; what the ledger holds is all there."""
 
 
 class EmbeddingError(LangMemGraphError):

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Annotated, Any, Generic, NotRequired, Self, TypeVar, cast
+from typing import Annotated, Any, Generic, NotRequired, TypeVar, cast
 
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -128,19 +128,6 @@ class MemoryMiddleware(NotCopied, AgentMiddleware[MemoryAgentState, Any, Any]):
 
     state_schema = MemoryAgentState
 
-    def __new__(cls, *args: Any, **options: Any) -> Self:
-        """An instance without the hooks that nothing needs: each hook of an agent takes
-        a step of its recursion limit, and with one for tools it has a node of tools,
-        and calls of unknown tools are no error.
-        """
-        unused: list[str] = []
-        if not options.get("ground_tools"):
-            unused += ["wrap_tool_call", "awrap_tool_call"]
-        if not (options.get("report") or options.get("show_context")):
-            unused += ["before_agent", "abefore_agent"]
-        kind: type[Self] = _without(cast(Any, cls), tuple(unused))
-        return super().__new__(kind)
-
     def __init__(
         self,
         memory: Memory,
@@ -191,11 +178,26 @@ class MemoryMiddleware(NotCopied, AgentMiddleware[MemoryAgentState, Any, Any]):
             "read": read,
         }
         checked_options(**self._grounding)
-        if ground_tools:
+        if self._grounded:
             pipelines_of(memory, "ground_tools")  # raises where there is no model
         self._report = report or show_context
         self._contexts = _RunCache[tuple[str, object]]()
         self._calls = _RunCache[Checked]()
+        self._leave_out_unused_hooks()
+
+    def _leave_out_unused_hooks(self) -> None:
+        """Take on a class without the hooks that nothing needs.
+
+        LangChain looks for them in the class. Each takes a step of the agent's
+        recursion limit, and with a hook for tools an agent has a node of tools, and
+        calls of unknown tools are no error.
+        """
+        unused: list[str] = []
+        if not self._grounded:
+            unused += ["wrap_tool_call", "awrap_tool_call"]
+        if not self._report:
+            unused += ["before_agent", "abefore_agent"]
+        self.__class__ = _without(type(self), tuple(unused))
 
     def before_agent(
         self, state: MemoryAgentState, runtime: Runtime[Any]

@@ -52,12 +52,19 @@ class GroundedTools:
                 f"{', '.join(get_args(OnContradiction))}, not "
                 f"{quoted(on_contradiction)}."
             )
+        if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
+            raise InvalidInputError(
+                f"ground_tools must be a list of tools, not {quoted(tools)}."
+            )
         specs = [tool_spec(tool) for tool in tools]
         self._by_name = {spec.name: spec for spec in specs}
         self._fail_closed = fail_closed
         self.asks = on_contradiction == "interrupt"
         if len(self._by_name) < len(specs):
             raise InvalidInputError("Two of ground_tools have the same name.")
+
+    def __len__(self) -> int:
+        return len(self._by_name)
 
     def schema_of(self, name: str) -> dict[str, Any] | None:
         """The tool as an OpenAI function; None for a tool that is not among them."""

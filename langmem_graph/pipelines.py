@@ -119,19 +119,23 @@ class Pipelines:
 
     def close(self, until: float) -> None:
         """Extract the pending messages of this process until then; others stay due."""
-        users = self.worker.users()
         try:
-            if users and not self.loop.is_foreign:
+            if self.loop.has_begun and not self.loop.is_foreign:
                 seconds = until - monotonic()
-                self.loop.run(self._finish(users, seconds), seconds + MOMENT)
+                self.loop.run(self._finish(seconds), seconds + MOMENT)
         except (TimeoutError, LangMemGraphError) as error:
             _log.warning("what is due is read later: %s", for_log(error))
         finally:
             self.loop.close(until - monotonic())
 
-    async def _finish(self, users: list[str], seconds: float) -> None:
-        """Extract what is due of these users; a line in the log tells what is not."""
+    async def _finish(self, seconds: float) -> None:
+        """Extract what is due of this process's users; a line in the log tells what is
+        not.
+        """
         self.worker.stop()
+        users = self.worker.users()
+        if not users:
+            return
         free = asyncio.Semaphore(USERS_AT_ONCE)
 
         async def flush(user: str) -> None:

@@ -125,6 +125,11 @@ class LoopThread:
             raise ForkedProcessError
 
     @property
+    def has_begun(self) -> bool:
+        """Whether work was given to it, and it is not closed."""
+        return self._loop is not None
+
+    @property
     def is_foreign(self) -> bool:
         """Whether this is a child process after `fork`."""
         return self._pid != os.getpid()

@@ -149,14 +149,14 @@ def _explained(where: object, remedy: str = REBUILD) -> Iterator[None]:
         why = explain(error) if isinstance(error, ValidationError) else str(error)
         raise IndexUnavailableError(
             f"Chroma ({where}) cannot read its settings: {why}. The ledger is "
-            "untouched. It takes them from the environment and, when it is imported, "
+            "whole. It takes them from the environment and, when it is imported, "
             "from the file .env of the working directory: correct them there, or "
             "start elsewhere."
         ) from None
     except Exception as error:  # noqa: BLE001  # of several libraries
         why, cause = as_shown(error)
         raise IndexUnavailableError(
-            f"Chroma ({where}) failed: {why}. The ledger is untouched. "
+            f"Chroma ({where}) failed: {why}. The ledger is whole. "
             f"Start the server, or, if the index is damaged, run: {remedy}"
         ) from cause
 
@@ -206,7 +206,7 @@ class ChromaServer:
         if left > 0:
             raise IndexUnavailableError(
                 f"Chroma (server) did not answer within {SERVER_SECONDS:.0f} s and is "
-                f"left alone for {left:.0f} s more. The ledger is untouched, and what "
+                f"left alone for {left:.0f} s more. The ledger is whole, and what "
                 "is due is done later. See whether the server still runs."
             )
 

@@ -113,7 +113,7 @@ class IndexTurn:
                 self._rests_until = time.monotonic() + REST_SECONDS
             raise IndexUnavailableError(
                 f"Another process keeps the index for itself: it has locked "
-                f"{self._lock.lock_file}. The ledger is untouched, and what is due is "
+                f"{self._lock.lock_file}. The ledger is whole, and what is due is "
                 "done later. See whether that process still runs, or was stopped."
             ) from error
         self._rests_until = 0.0

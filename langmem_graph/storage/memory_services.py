@@ -128,11 +128,12 @@ class Services:
                     self.on_opened(user_id)
             if room.traces_left:
                 with suppress(LangMemGraphError):  # it is tried again
-                    room.empty_log(seconds=0.0)
+                    room.finish_deletion(seconds=0.0)
             yield room
             if room.traces_left and user_id not in self._with_traces:
                 self._with_traces.add(user_id)
-                _log.warning("a reader keeps deleted words in the log of %s", room.name)
+                text = "deleted words are still in files of %s; that is tried again"
+                _log.warning(text, room.name)
                 threading.Thread(
                     target=self._empty_log, args=[user_id], daemon=True
                 ).start()

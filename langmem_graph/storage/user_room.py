@@ -239,9 +239,11 @@ class Room(OpenLedger, ABC):
     working: FairLock
     """Held by the one thread that does the room's due work."""
     traces_left: str | None = None
-    """Names the last deletion whose words are still in pages or in the
+    """Names the last deletion whose words are still in the index, in pages or in the
     write-ahead log.
     """
+    _cleaned: str | None = None
+    """Names the last deletion whose words are in no table of words and in no index."""
     healed = False
     """Whether work that an earlier process left due has been done."""
     is_due = True
@@ -258,13 +260,23 @@ class Room(OpenLedger, ABC):
     def finish_deletion(self, seconds: float | None = None) -> None:
         """Remove deleted words if a deletion was noted, by this call or an
         earlier one; see `empty_log`.
+
+        Where Chroma cannot be reached, they are removed from the log all the same, and
+        `traces_left` stays.
         """
         with self.working:
             left = self._fact(TRACES_LEFT)
+            is_known = left == self.traces_left
+            self.traces_left = left
             if left is None:
                 return
-            self.clean_after_deletion()
-            self.traces_left = left
+            try:
+                if left != self._cleaned:
+                    self.clean_after_deletion()
+                    self._cleaned = left
+            except IndexUnavailableError as error:
+                level = logging.DEBUG if is_known else logging.WARNING
+                _log.log(level, "deleted words are still in the index: %s", error)
         self.empty_log(seconds)
 
     def empty_log(self, seconds: float | None = None) -> None:
@@ -273,6 +285,8 @@ class Room(OpenLedger, ABC):
         """
         left = self.traces_left
         if left is None or not self.database.checkpoint(seconds):
+            return
+        if left != self._cleaned:
             return
         with self.working:
             with self.database.write_transaction() as connection:

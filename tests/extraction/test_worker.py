@@ -100,6 +100,21 @@ def test_closing_reads_what_waits_and_leaves_the_rest_due(open_memory: Any) -> N
     assert ana.flush().stored == 1
 
 
+def test_closing_reads_what_was_said_last(open_memory: Any) -> None:
+    """Also where the loop was busy when the worker was notified of it."""
+    memory = open_memory(AnswersBySchema(Extraction=echo))
+
+    async def be_busy() -> None:
+        time.sleep(0.3)  # noqa: ASYNC251  # so that nothing else runs
+
+    memory.user("ana").add(turn("I own a boat."), session_id="s")
+    memory._pipelines.loop.submit(be_busy())
+    memory.user("ana").flush_soon()
+    memory.close()
+    ana = open_memory(None).user("ana")
+    assert [hit.text for hit in ana.search_records("boat")]
+
+
 def test_closing_with_many_users_due_ends_in_time(
     open_memory: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

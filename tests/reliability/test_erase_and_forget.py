@@ -9,6 +9,7 @@ import random
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 from langmem_graph.errors import StorageError
 from langmem_graph.memory import Memory
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
+from langmem_graph.storage import memory_services
 from langmem_graph.testing import HashEmbeddings
 from tests.support.chroma_server import Server
 from tests.support.killed_writer import kill_at
@@ -306,6 +308,44 @@ def test_no_word_is_left_with_a_chroma_server(
         server = Server(tmp_path / "server")
         try:
             assert trial(tmp_path, way, server.url) == []
+        finally:
+            server.stop()
+
+
+def test_words_are_forgotten_while_a_chroma_server_is_down(
+    tmp_path: Path, socket_enabled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They leave the ledger at once, the report says that the index holds them, and
+    they leave it, too, once the server is back.
+    """
+    monkeypatch.setattr(memory_services, "RETRY_SECONDS", 0.1)
+    with loopback_alone():
+        server = Server(tmp_path / "server")
+        try:
+            opened = Memory(
+                tmp_path / "m",
+                model=scripted_model(),
+                embeddings="hash",
+                settings=SMALL,
+                chroma=server.url,
+            )
+            with opened as memory:
+                user = memory.user("u")
+                fill(user)
+                assert hits(tmp_path / "m", SECRETS.values())
+                server.stop()
+                report = user.forget(session=SECRETS["session"])
+                assert report.messages
+                assert report.traces_left
+                assert hits(tmp_path / "m", SECRETS.values()) == []
+                server.start()
+                until = time.monotonic() + 60
+                while memory._services._with_traces:
+                    assert time.monotonic() < until
+                    time.sleep(0.1)
+                assert not user.forget(message="no such message").traces_left
+                assert user.doctor(sample=0).ok
+            assert hits(tmp_path, SECRETS.values()) == []
         finally:
             server.stop()
 

@@ -1,5 +1,6 @@
 """MemoryMiddleware in create_agent, under invoke, ainvoke, stream and astream."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from langmem_graph.errors import ClosedMemoryError, MissingUserError
+from langmem_graph.errors import ClosedMemoryError, InvalidInputError, MissingUserError
 from langmem_graph.graphs.conversation_messages import place, was_said
 from langmem_graph.memory import Memory
 from langmem_graph.middleware import MemoryMiddleware
@@ -312,6 +313,26 @@ def test_a_hook_of_a_subclass_stays(memory: Memory) -> None:
     model = ScriptedChatModel(script=[weather_call(city="Oslo"), "Done."])
     app = create_agent(model, [weather], middleware=[Own(memory, user_id="ana")])
     assert app.invoke({"messages": "Hi"})["messages"][2].text == "never run"
+
+
+class Reporting(MemoryMiddleware):
+    """With options of its own."""
+
+    def __init__(self, memory: Memory) -> None:
+        super().__init__(memory, user_id="ana", ground_tools=[weather], report=True)
+
+
+def test_a_subclass_may_choose_the_options(tmp_path: Path) -> None:
+    model = ScriptedChatModel(script=["Hello."])
+    with Memory(tmp_path, model=model, embeddings="hash") as memory:
+        app = create_agent(model, [], middleware=[Reporting(memory)])
+    assert {"Reporting.before_agent", "tools"} <= set(app.nodes)
+
+
+@pytest.mark.parametrize("tools", [5, "weather", {"name": "weather"}])
+def test_tools_to_ground_are_a_list(memory: Memory, tools: Any) -> None:
+    with pytest.raises(InvalidInputError, match="ground_tools must be a list"):
+        MemoryMiddleware(memory, ground_tools=tools)
 
 
 def test_a_run_after_one_that_failed_recalls_anew(memory: Memory) -> None:
