@@ -53,7 +53,8 @@ class EditingMethods(UserMethods):
 
         Args:
             text: the sentence.
-            kind: `fact`, `event`, `preference` or `instruction`.
+            kind: `fact`, `event`, `preference` or `instruction`. With another than
+                `fact` a sentence takes the place of the same one of another kind.
             metadata: by which a `where` finds it, as for `add`.
             origin: `assistant` where a model wrote it: a draft, as what the assistant
                 said, unless a message of the user's bears it out, which the record

@@ -197,7 +197,7 @@ class MemoryMiddleware(NotCopied, AgentMiddleware[MemoryAgentState, Any, Any]):
             unused += ["wrap_tool_call", "awrap_tool_call"]
         if not self._report:
             unused += ["before_agent", "abefore_agent"]
-        self.__class__ = _without(type(self), tuple(unused))
+        cast(Any, self).__class__ = _without(type(self), tuple(unused))
 
     def before_agent(
         self, state: MemoryAgentState, runtime: Runtime[Any]

@@ -283,6 +283,9 @@ def _store(
     if known is not None:
         again = [*new.sources, *new.supporting]
         settles = _settles(connection, new, known, change)
+        if settles:
+            # it rests on the user's words from now on
+            record_writes.let_all_support(connection, known)
         record_writes.add_sources(connection, known, again, supporting=not settles)
         if settles:
             settled = {"confirmation": "confirmed"}
@@ -308,11 +311,14 @@ def _store(
 
 
 def _settles(connection: Reading, new: Draft, known: int, change: Change) -> bool:
-    """Whether the user writes by hand what is known as a draft of others."""
-    if change.by != record_writes.BY_HAND or new.record.confirmation != "confirmed":
+    """Whether what is known as a draft of others is now written by hand as the user's,
+    or with a message of the user's that bears it out.
+    """
+    is_by_hand = change.by in record_writes.WRITERS
+    if not is_by_hand or new.record.confirmation != "confirmed":
         return False
-    found = record_queries.records_by_number(connection, [known])[known]
-    return found.confirmation == "draft" and not record_queries.of_the_user(
+    stored = record_queries.records_by_number(connection, [known])[known]
+    return stored.confirmation == "draft" and not record_queries.of_the_user(
         connection, [known]
     )
 

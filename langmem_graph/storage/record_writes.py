@@ -51,6 +51,8 @@ alone.
 SUPERSEDES = "supersedes"
 REFINES = "refines"
 BY_HAND = "user"
+WRITERS = (BY_HAND, "assistant")
+"""Who writes records by hand: the user, or a model that called a tool."""
 FORM = "form"
 """The key of those of a record's values that are data in a form of the
 application's.
@@ -226,6 +228,12 @@ def add_sources(
     keys = ["record", "message"]
     carried = new.on_conflict_do_update(index_elements=keys, set_={"supporting": False})
     connection.execute(new.on_conflict_do_nothing() if supporting else carried, rows)
+
+
+def let_all_support(connection: Reading, n: int) -> None:
+    """Let the messages that a record cites only support it."""
+    own = record_sources.c.record == n
+    connection.execute(update(record_sources).where(own).values(supporting=True))
 
 
 def set_columns(connection: Reading, n: int, values: Columns) -> None:

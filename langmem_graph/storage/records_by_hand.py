@@ -115,16 +115,41 @@ def remember(
 
     def make(connection: Reading, message_id: str) -> Made:
         complete = {**row, "source_message_ids": [message_id, *said]}
-        report = RecordsReport()
         longest = services.settings.storage.max_record_chars
+        other = _of_another_kind(connection, row)
+        if other is not None:
+            n = _store_correction(connection, other, complete, longest, writer)
+            return [n], record_queries.records_by_number(connection, [n])[n]
+        report = RecordsReport()
         change = Change.new(writer.origin)
         numbers = add_records.store_all(connection, [complete], longest, change, report)
         if report.rejected:
             raise InvalidInputError(report.rejected[0].reason)
         return numbers, _made_of(connection, message_id)
 
+    def said_before(connection: Reading, message: Message) -> str | None:
+        is_of_another = _of_another_kind(connection, row) is not None
+        return None if is_of_another else _said_before(connection, message)
+
     message = _message(words, "remembered", about, writer)
-    return _stored(services, user_id, message, writer, make, _said_before)
+    return _stored(services, user_id, message, writer, make, said_before)
+
+
+def _of_another_kind(connection: Reading, row: Mapping[str, Any]) -> str | None:
+    """The id of the record that says the same and holds, if this kind is named for it
+    now.
+
+    `fact` is no other kind, as it is the default, and a draft changes no kind.
+    """
+    if row["kind"] == "fact" or row["confirmation"] == "draft":
+        return None
+    content = add_records.hash_of(row["text"], row["subject"])
+    n = record_writes.active_with_hash(connection, content)
+    if n is None:
+        return None
+    same = record_queries.records_by_number(connection, [n])[n]
+    is_other = same.kind != row["kind"] and same.status == ACTIVE
+    return same.record_id if is_other else None
 
 
 def correct(

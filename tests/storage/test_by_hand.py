@@ -135,3 +135,42 @@ def test_what_has_ended_is_remembered_as_said_anew(memory: Memory) -> None:
     assert (again.record_id == first.record_id, again.status) == (False, "active")
     user.hide(again.record_id)
     assert user.remember("I live in Rome").message_ids == again.message_ids
+
+
+def test_another_kind_takes_the_place_of_the_former(memory: Memory) -> None:
+    user = memory.user("ana")
+    first = user.remember("Answer in German")
+    rule = user.remember("Answer in German", kind="instruction")
+    assert (rule.kind, rule.supersedes) == ("instruction", [first.record_id])
+    assert user.remember("Answer in German") == rule
+    assert user.remember("Answer in German", kind="instruction") == rule
+    assert len(user.export()) == 2
+    user.undo(rule.record_id)
+    (back,) = user.get_records(first.record_id)
+    assert (back.kind, back.status) == ("fact", "active")
+
+
+def test_the_users_words_carry_what_was_a_draft(memory: Memory) -> None:
+    """Forgetting the draft's message does not take them away."""
+    user = memory.user("ana")
+    draft = user.remember(PIN, origin="assistant")
+    taken = user.remember(PIN)
+    assert taken.record_id == draft.record_id
+    assert (taken.origin, taken.confirmation) == ("user", "confirmed")
+    user.forget(message=draft.message_ids[0])
+    (kept,) = user.get_records(taken.record_id)
+    assert (kept.status, kept.origin) == ("active", "user")
+
+
+def test_a_draft_is_borne_out_later(memory: Memory) -> None:
+    user = memory.user("ana")
+    draft = user.remember("Ana has the locker 4711", origin="assistant")
+    user.add([("user", "My locker is 4711.")], session_id="s")
+    settled = user.remember(
+        "Ana has the locker 4711",
+        origin="assistant",
+        quote="My locker is 4711",
+        session_id="s",
+    )
+    assert settled.record_id == draft.record_id
+    assert settled.confirmation == "confirmed"
