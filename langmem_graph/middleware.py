@@ -197,7 +197,8 @@ class MemoryMiddleware(NotCopied, AgentMiddleware[MemoryAgentState, Any, Any]):
             unused += ["wrap_tool_call", "awrap_tool_call"]
         if not self._report:
             unused += ["before_agent", "abefore_agent"]
-        cast(Any, self).__class__ = _without(type(self), tuple(unused))
+        kind = _without(cast(Any, type(self)), tuple(unused))
+        self.__class__ = kind
 
     def before_agent(
         self, state: MemoryAgentState, runtime: Runtime[Any]
