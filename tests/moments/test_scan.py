@@ -179,6 +179,7 @@ def test_the_forms_of_english_and_of_figures(text: str, meant: str) -> None:
             "Mardi gras",
         ),
         *("monday.com", "€15:00", "$2023", "the 3rd floor", "Santo Domingo"),
+        *("24:12:2025", "24 / 12"),
         *(
             "on Mars",
             "2 1/2 cups",

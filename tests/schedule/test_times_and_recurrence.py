@@ -247,6 +247,13 @@ def test_what_only_touches_does_not_overlap() -> None:
     assert overlaps(one, other, utc(2025, 5, 1), utc(2025, 6, 1)) == []
 
 
+def test_what_begins_as_a_window_ends_is_not_in_it() -> None:
+    morning = event("2025-05-05T10:00", end="2025-05-05T11:00", recurrence="FREQ=DAILY")
+    assert occurrences(morning, utc(2025, 5, 5), utc(2025, 5, 6, 10)) == [
+        (utc(2025, 5, 5, 10), utc(2025, 5, 5, 11))
+    ]
+
+
 RULES = [
     None,
     "FREQ=HOURLY;INTERVAL=6",

@@ -217,6 +217,15 @@ def test_pages_are_newest_first_and_do_not_overlap(store: ChromaStore) -> None:
     assert sorted(chain(*ranked)) == list("0123456")
 
 
+def test_namespaces_are_listed_by_their_ends(store: ChromaStore) -> None:
+    for namespace in (("ana", "notes"), ("bob", "notes"), ("notes", "old")):
+        store.put(namespace, "k", NUTS)
+    assert store.list_namespaces(suffix=("notes",)) == [
+        ("ana", "notes"),
+        ("bob", "notes"),
+    ]
+
+
 def test_times_tell_creation_from_change(store: ChromaStore) -> None:
     store.put(("n",), "k", {"v": 1})
     first = store.get(("n",), "k")

@@ -138,6 +138,13 @@ def test_all_that_is_due_is_embedded_batch_by_batch(
         assert vectors_in(tmp_path) == 5
 
 
+def test_a_put_of_several_batches_is_embedded_whole(tmp_path: Path) -> None:
+    settings = Settings(storage=StorageSettings(embed_batch=2))
+    with ChromaStore(tmp_path, embeddings="hash", settings=settings) as store:
+        store.batch([PutOp(("n",), str(n), {"text": f"plum {n}"}) for n in range(5)])
+        assert vectors_in(tmp_path) == 5
+
+
 def test_one_bad_text_blocks_no_other(
     tmp_path: Path, troubled: TroubledEmbeddings
 ) -> None:
