@@ -121,18 +121,18 @@ def test_one_call_shows_a_session_whole_and_what_is_in_its_clusters(
     model = reading()
     memory = open_memory(model, extraction__cluster_max_distance=0.4)
     ana = memory.user("ana")
-    tell(ana, ("The boat has a thin hull.", "I like tulips.", "My aunt sings."), "s1")
+    tell(ana, ("Thin is the boat's hull.", "I like tulips.", "My aunt sings."), "s1")
     ana.flush()
     tell(
-        ana, ("The boat has a thin keel.", "It rained.", "Bread is dear."), "s2", day=10
+        ana, ("Thin is the boat's keel.", "It rained.", "Bread is dear."), "s2", day=10
     )
     ana.flush()
     first, second = asked(model)
     assert len(aliases(first)) == 3
-    later = {"The boat has a thin keel.", "It rained.", "Bread is dear."}
-    assert aliases(second).keys() == later | {"The boat has a thin hull."}
+    later = {"Thin is the boat's keel.", "It rained.", "Bread is dear."}
+    assert aliases(second).keys() == later | {"Thin is the boat's hull."}
     assert list(aliases(second).values()) == ["r1", "r2", "r3", "r4"]  # oldest first
-    assert next(iter(aliases(second))) == "The boat has a thin hull."
+    assert next(iter(aliases(second))) == "Thin is the boat's hull."
 
 
 def test_fewer_than_three_changes_cost_no_call(open_memory: Any) -> None:

@@ -301,6 +301,23 @@ def test_an_optional_object_without_what_it_needs_is_incomplete(
     assert [one.name for one in call.missing] == ["destination", "contact.email"]
 
 
+def test_an_optional_object_that_would_hold_defaults_alone_is_not_sent(
+    open_memory: Any,
+) -> None:
+    contact = {
+        "type": "object",
+        "properties": {"email": {"type": "string"}, "kind": {"default": "home"}},
+        "required": ["email"],
+    }
+    properties = {"destination": {"type": "string"}, "contact": contact}
+    tool = {"name": "book", "parameters": {"type": "object", "properties": properties}}
+    to_rome = good(ToolFill={"arguments": {"destination": "Rome"}})
+    call = open_memory(to_rome).user("ana").ground(tool, "Fly me to Rome")
+    assert call.arguments == {"destination": "Rome"}
+    assert call.grounding.keys() == {"destination"}
+    assert call.missing == []
+
+
 def test_of_several_tools_one_is_chosen(open_memory: Any) -> None:
     def choose(prompt: str) -> dict[str, Any]:
         found = re.search(r'^(t\d+): "BookFlight', prompt, re.MULTILINE)

@@ -102,6 +102,17 @@ def test_a_bound_variable_is_looked_for_without_another_call() -> None:
     assert steps(model) == ["GoalPlan", "Unification", "Unification"]
 
 
+@pytest.mark.parametrize(("named", "asked_for"), [(["g"], ["g"]), ([], ["w", "g"])])
+def test_every_variable_is_asked_for_where_the_plan_names_none(
+    named: list[str], asked_for: list[str]
+) -> None:
+    model = AnswersBySchema(GoalPlan={**PLAN, "answer": named}, Unification=unify)
+    done = prove(model)
+    (goal,) = (one for one in done["trace"] if one["event"] == "memory_goal")
+    assert goal["answer"] == asked_for
+    assert done["proof"]["status"] == "grounded"
+
+
 def test_what_the_first_look_up_found_may_suffice() -> None:
     model = AnswersBySchema(GoalPlan={"facts": ["f1"], "sure": True})
     graph = create_goal_graph(search, model=model)

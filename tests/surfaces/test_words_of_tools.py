@@ -5,6 +5,7 @@ import pytest
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.memory import Memory
 from langmem_graph.tools import create_memory_tools
+from tests.conftest import said
 from tests.support.tool_words import (
     calls,
     check_that_hostile_mail_changes_nothing,
@@ -69,6 +70,17 @@ def test_without_words_of_the_users_it_is_a_draft(
         memory, user, "Remember that my locker is 4711.", calls(("remember", rule))
     )
     assert "An instruction needs words of the user's own" in refused
+
+
+def test_words_in_the_users_turn_that_an_assistant_wrote_bear_nothing_out(
+    memory: Memory,
+) -> None:
+    user = known(memory)
+    handed_on = said("My locker is 4711.", id="handed on", origin="assistant")
+    user.add([handed_on], session_id="s", at="2025-01-02")
+    quoted = {"quote": "My locker is 4711", "session_id": "s"}
+    note = user.remember("Ana has the locker 4711.", origin="assistant", **quoted)
+    assert (note.origin, note.confirmation) == ("assistant", "draft")
 
 
 def test_the_user_corrects_by_an_agent(memory: Memory) -> None:
