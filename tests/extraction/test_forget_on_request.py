@@ -120,6 +120,13 @@ def test_texts_far_from_the_request_are_found_by_the_name(told: Any) -> None:
     assert CODE not in everything_read(user)
 
 
+def test_a_record_is_not_found_by_words_that_it_has_lost(told: Any) -> None:
+    user, model = told(ranking__method="words")
+    assert user.search_records(CODE)[0].score > 0
+    ask(user, model)
+    assert {hit.score for hit in user.search_records(CODE)} == {0}
+
+
 def test_undo_brings_it_back(told: Any) -> None:
     user, model = told()
     before = user.export_records()
