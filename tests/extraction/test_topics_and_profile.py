@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from langmem_graph.errors import InvalidInputError
+from tests.support.changes import Talk
 from tests.support.topic_tracks import (
     BOATS,
     CANOES,
@@ -163,6 +164,23 @@ def test_a_round_says_what_no_longer_holds_and_whose_words_say_so(
     assert '("I sold the boat")' in ended[0]
     told = ana.read_file("topics/boats.md")
     assert all(record in told for record in before)  # what has ended stays, as history
+
+
+def test_a_round_tells_what_took_a_records_place_before_the_round(
+    open_memory: Any,
+) -> None:
+    model = gathering()
+    memory = open_memory(model)
+    ana = user_with_source(memory)
+    for name in ("boat", "car", "bike"):
+        ana.add_records(rows(f"The user owns a {name}.", record_id=name))
+    ana.flush()
+    Talk(memory, "ana").change("boat", "replaces", "m0", by="car")
+    ana.add_records(rows("The shed is empty.", "The user saves money."))
+    ana.flush()
+    changed = changed_lines(questions(model, "TopicRound")[-1]).values()
+    (boat,) = (line for line in changed if "owns a boat" in line)
+    assert 'replaced by "The user owns a car."' in boat
 
 
 def test_a_track_all_of_whose_records_have_ended_stays_as_history(
