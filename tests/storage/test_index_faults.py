@@ -49,6 +49,17 @@ def test_a_deleted_index_is_rebuilt_without_embedding(
     assert troubled.calls == calls
 
 
+def test_a_whole_index_is_not_taken_for_an_incomplete_one(
+    reopen: Reopen, caplog: pytest.LogCaptureFixture
+) -> None:
+    reopen().user("u").add(
+        [said(f"text {n}", id=str(n)) for n in range(40)], session_id="s"
+    )
+    health = reopen().user("u").doctor(sample=0)
+    assert (health.indexed, health.waiting_to_index) == (40, 0)
+    assert "will be rebuilt" not in caplog.text
+
+
 def test_a_destroyed_index_degrades_and_rebuild_mends_it(reopen: Reopen) -> None:
     memory = reopen()
     memory.user("u").add(
