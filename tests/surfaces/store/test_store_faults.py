@@ -16,10 +16,12 @@ from langgraph.store.base import PutOp
 from langmem_graph.errors import EmbedderMismatchError
 from langmem_graph.memory import Memory
 from langmem_graph.settings import Settings, StorageSettings
+from langmem_graph.storage.sqlite_database import Database
 from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.testing import HashEmbeddings
 from langmem_graph.threads import AT_ONCE
 from tests.conftest import TroubledEmbeddings
+from tests.support.settings import nested
 from tests.support.store_items import EAGER, NUTS, keys, vectors_in
 
 
@@ -183,6 +185,32 @@ def test_deleted_words_leave_the_files(tmp_path: Path) -> None:
         store.rebuild()
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert not [file for file in files if b"xylophonist" in file.read_bytes()]
+
+
+def test_closing_waits_for_no_reader_that_a_rebuild_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleaning = threading.Event()
+    checkpoint = Database.checkpoint
+
+    def begin(database: Database) -> bool:
+        cleaning.set()
+        return checkpoint(database)
+
+    monkeypatch.setattr(Database, "checkpoint", begin)
+    patient = nested(storage__busy_timeout_seconds=20, storage__closing_seconds=20)
+    store = ChromaStore(tmp_path, embeddings="hash", settings=patient)
+    store.put(("n",), "k", NUTS)
+    with closing(sqlite3.connect(tmp_path / "items" / "ledger.db")) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM items").fetchone()
+        rebuilding = threading.Thread(target=store.rebuild)
+        rebuilding.start()
+        assert cleaning.wait(60)
+        began = time.monotonic()
+        store.close()
+        rebuilding.join(60)
+        assert time.monotonic() - began < 10
 
 
 class SlowEmbeddings(HashEmbeddings):
