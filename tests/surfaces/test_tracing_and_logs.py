@@ -164,6 +164,8 @@ def test_every_step_and_model_call_has_a_span(
     assert added.attributes is not None
     assert added.attributes["langmem_graph.stored"] == 5
     assert added.attributes["langmem_graph.user"] == folder_name("ana")
+    (extracted,) = (one for one in recorded if one.name == "langmem_graph.extract")
+    assert (extracted.attributes or {})["langmem_graph.candidates"] == 5
     calls = [one for one in recorded if one.name == "langmem_graph.model"]
     asked = {str((one.attributes or {})["langmem_graph.answer"]) for one in calls}
     assert asked >= {"Extraction", "TopicRound", "GoalPlan", "ToolFill"}
