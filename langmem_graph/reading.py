@@ -11,11 +11,11 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from langmem_graph.errors import (
-    MOST_QUOTED,
     InvalidInputError,
     check_function,
     explain,
     quoted,
+    shortened,
 )
 from langmem_graph.schemas import FrozenModel, Message, Record
 from langmem_graph.settings import Options
@@ -78,7 +78,7 @@ class Reading(Options):
             try:
                 _as_text({form.__name__: form.model_json_schema()}).encode()
             except Exception as error:  # noqa: BLE001  # of the form's own schema
-                why = f"{getattr(error, 'message', error)}"[:MOST_QUOTED]
+                why = shortened(f"{getattr(error, 'message', error)}")
                 raise ValueError(
                     f"the form {form.__name__} cannot be shown to a model: "
                     f"{type(error).__name__}: {why}"
