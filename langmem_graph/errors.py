@@ -154,6 +154,15 @@ def quoted(value: object) -> str:
     return text if len(text) <= MOST_QUOTED else f"{text[:MOST_QUOTED]}…"
 
 
+def shortened(text: str) -> str:
+    """The beginning and the end of another library's words, which may quote a caller's
+    value.
+    """
+    if len(text) <= 2 * MOST_QUOTED:
+        return text
+    return f"{text[:MOST_QUOTED]}…{text[-MOST_QUOTED:]}"
+
+
 def explain(error: "ValidationError") -> str:
     """What pydantic found wrong, in one line: `start: not a time; time_zone:
     unknown`.

@@ -13,7 +13,7 @@ from langmem_graph.errors import InvalidInputError, quoted
 from langmem_graph.filters import Where
 from langmem_graph.ids_and_times import item_key, message_ids, to_utc
 from langmem_graph.operation import operation, refuse_read_only, twin
-from langmem_graph.reading import Form, TypedRecord
+from langmem_graph.reading import Form, TypedRecord, read_form
 from langmem_graph.reports import (
     Comparison,
     ForgetPreview,
@@ -142,7 +142,7 @@ class InspectionMethods(UserMethods):
         filling = partial(record_queries.filling, form=form.__name__)
         for record in self._read_within(where, filling):
             try:
-                data = form.model_validate((record.data or {})[form.__name__])
+                data = read_form(form, (record.data or {})[form.__name__])
                 found.append(TypedRecord(data=data, record=record))
             except Exception:  # noqa: BLE001  # its own checks raise any
                 _log.warning(

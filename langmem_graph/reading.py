@@ -8,15 +8,15 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import (
-    BaseModel,
-    Field,
-    PydanticUserError,
-    ValidationError,
-    field_validator,
-)
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
-from langmem_graph.errors import InvalidInputError, check_function, explain, quoted
+from langmem_graph.errors import (
+    InvalidInputError,
+    check_function,
+    explain,
+    quoted,
+    shortened,
+)
 from langmem_graph.schemas import FrozenModel, Message, Record
 from langmem_graph.settings import Options
 
@@ -76,11 +76,12 @@ class Reading(Options):
             )
         for form in given:
             try:
-                form.model_json_schema()
-            except PydanticUserError as error:
+                _as_text({form.__name__: form.model_json_schema()}).encode()
+            except Exception as error:  # noqa: BLE001  # of the form's own schema
+                why = shortened(f"{getattr(error, 'message', error)}")
                 raise ValueError(
                     f"the form {form.__name__} cannot be shown to a model: "
-                    f"{error.message}"
+                    f"{type(error).__name__}: {why}"
                 ) from None
         return given
 
@@ -94,7 +95,9 @@ class Reading(Options):
         if schema is None:
             raise InvalidInputError(f"there is no form {name[:80]!r}")
         try:
-            data = schema.model_validate_json(filled).model_dump(mode="json")
+            given = schema.model_validate_json(filled)
+            # by the fields' names, as in the records of earlier versions
+            data = given.model_dump(mode="json", by_alias=False, round_trip=True)
         except ValidationError as error:
             raise InvalidInputError(f"{name}: {explain(error)[:200]}") from None
         except Exception as error:  # noqa: BLE001  # of the form's own checks
@@ -104,12 +107,22 @@ class Reading(Options):
             json.dumps(data, allow_nan=False)
         except ValueError:
             raise InvalidInputError(f"{name}: a number is not finite") from None
+        if not _comes_back(given, data):
+            raise InvalidInputError(
+                f"{name}: it is not read back as it was filled. A form is an object; "
+                "its validators must read what its serializers write, and no field "
+                "may be secret or excluded"
+            )
         return {name: data}
 
     def forms(self) -> str:
         """The forms as text for a prompt."""
         shown = {one.__name__: one.model_json_schema() for one in self.schemas}
-        return json.dumps(shown, ensure_ascii=False) if shown else ""
+        return _as_text(shown) if shown else ""
+
+
+def _as_text(schemas: Mapping[str, Any]) -> str:
+    return json.dumps(schemas, ensure_ascii=False)
 
 
 Readings = Reading | Callable[[str], Reading | None]
@@ -139,6 +152,26 @@ def reading_of(given: Readings | None, user_id: str) -> Reading:
 
 
 Form = TypeVar("Form", bound=BaseModel)
+
+
+def read_form(form: type[Form], data: Any) -> Form:
+    """A filled form of `Record.data`, with the fields' names or their aliases.
+
+    Raises:
+        Exception: it does not fit, or what the form's own checks raise.
+    """
+    # as JSON, since a strict form takes no text for a date elsewhere
+    return form.model_validate_json(json.dumps(data), by_name=True)
+
+
+def _comes_back(given: BaseModel, data: object) -> bool:
+    """Whether a form that was dumped is read as what it was."""
+    try:
+        again = read_form(type(given), data)
+        # fields alone: private attributes may differ
+        return isinstance(data, dict) and vars(again) == vars(given)
+    except Exception:  # noqa: BLE001  # of the form's own checks
+        return False
 
 
 class TypedRecord(FrozenModel, Generic[Form]):

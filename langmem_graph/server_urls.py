@@ -59,7 +59,8 @@ def shown_url(url: str) -> str:
         has_port = urlsplit(bare).port != 0
     except ValueError:  # the rest of a password
         has_port = False
-    return bare if has_port and _PLAIN_URL.fullmatch(bare) else NOT_SHOWN
+    is_plain = _PLAIN_URL.fullmatch(bare) and not holds_password(bare)
+    return bare if has_port and is_plain else NOT_SHOWN
 
 
 def as_shown(error: BaseException) -> tuple[str, BaseException | None]:
@@ -139,22 +140,25 @@ def login_apart(url: str) -> tuple[str, dict[str, str]]:
             key; paths are appended to the URL, so that a query never works.
     """
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(url if isinstance(url, str) else "")
     except ValueError:  # the rest of a password
         parts = urlsplit("")
     login, separator, host = parts.netloc.rpartition("@")
     # "@" and what separates options: a login that was percent-encoded as a whole
     has_host = bool(host) and not any(sign in decoded(host) for sign in "@=;&")
     is_server = parts.scheme in ("http", "https") and has_host
-    if not is_server or parts.path.startswith("//"):
+    # a login whose "/" was not encoded ends within the path
+    holds_login = parts.path.startswith("//") or "@" in decoded(parts.path)
+    if not is_server or holds_login:
         raise InvalidInputError(
             "A server's URL begins with http:// or https:// and its host; its user and "
-            "password are percent-encoded."
+            "password are percent-encoded, '/' as %2F."
         )
-    if parts.query or parts.fragment or ";" in parts.path:
+    has_options = parts.query or parts.fragment or ";" in parts.path
+    if has_options or holds_password(parts.path):
         raise InvalidInputError(
-            "A server's URL ends with its path, without '?', '#' or ';'. Give a key by "
-            "the argument or the environment variable for it."
+            "A server's URL ends with its path, without '?', '#', ';' or a password. "
+            "Give a key by the argument or the environment variable for it."
         )
     if not separator:
         return url, {}

@@ -1,20 +1,23 @@
 """A llama-server as the language model of the causal scorers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, takewhile
 from statistics import fmean
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx
 
 from langmem_graph.errors import CausalModelError
 from langmem_graph.server_urls import as_shown, bare_key, login_apart, shown_url
 
+T = TypeVar("T")
 Token = tuple[int, bool]
 """The id of a token, and whether it consists of whole characters."""
 TIMEOUT_SECONDS = 60.0
 _NOT_FOUND = (404, 405, 501)
 _UNAUTHORIZED = (401, 403)
+_UNREADABLE = (ValueError, LookupError, TypeError, OverflowError, RecursionError)
+"""What reading a malformed answer raises."""
 
 
 def shared_start(prefix: Sequence[object], whole: Sequence[object]) -> int:
@@ -52,9 +55,9 @@ class LlamaServer:
     def __init__(
         self, url: str, *, api_key: str | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> None:
-        self._shown = shown_url(url.rstrip("/").removesuffix("/v1"))
         address, headers = login_apart(url)
         self.url = address.rstrip("/").removesuffix("/v1")
+        self._shown = shown_url(self.url)
         if key := bare_key(api_key or ""):
             headers = {"Authorization": f"Bearer {key}"}
         try:
@@ -106,8 +109,8 @@ class LlamaServer:
         text.
         """
         options = {"add_special": True, "parse_special": False, "with_pieces": True}
-        answer = self._ask("/tokenize", {"content": text, **options}, "tokens")
-        return [(int(token["id"]), isinstance(token["piece"], str)) for token in answer]
+        body = {"content": text, **options}
+        return self._ask("/tokenize", body, "tokens", _token)
 
     def _forced(self, prompt: Sequence[int], tokens: Sequence[int]) -> list[float]:
         """The log-probabilities of these tokens after the prompt."""
@@ -118,16 +121,21 @@ class LlamaServer:
             "n_probs": 1,
             "temperature": 0.0,
         }
-        answer = self._ask("/completion", body, "completion_probabilities")
-        if [token.get("id") for token in answer] != list(tokens):
+        written = self._ask(
+            "/completion", body, "completion_probabilities", _probability
+        )
+        if [token for token, _ in written] != list(tokens):
             raise CausalModelError(
                 f"The server at {self._shown} did not write the tokens its grammar "
                 "names: it is too"
                 " old. Update llama.cpp, or choose the causal scorer 'verifier'."
             )
-        return [float(token["logprob"]) for token in answer]
+        return [nat for _, nat in written]
 
-    def _ask(self, path: str, body: dict[str, Any], wanted: str) -> list[Any]:
+    def _ask(
+        self, path: str, body: dict[str, Any], wanted: str, read: Callable[[Any], T]
+    ) -> list[T]:
+        """The parts of the list that is wanted of an answer, each of them read."""
         if self._client.is_closed:
             raise CausalModelError(
                 f"The connection to {self._shown} was closed; make another."
@@ -145,13 +153,22 @@ class LlamaServer:
         if answer.is_error:
             raise CausalModelError(f"{self._shown}{path} answered {_explained(answer)}")
         try:
-            return list(answer.json()[wanted])
-        except (ValueError, KeyError, TypeError) as error:
+            return [read(part) for part in answer.json()[wanted]]
+        except _UNREADABLE as error:
             raise CausalModelError(
                 f"{self._shown}{path} answered without {wanted!r}: a llama-server of "
                 "2025 or later"
                 " is needed, without a proxy that rewrites its answers."
             ) from error
+
+
+def _token(told: Any) -> Token:
+    return int(told["id"]), isinstance(told["piece"], str)
+
+
+def _probability(told: Any) -> tuple[object, float]:
+    """The id of a token that was written, and its log-probability."""
+    return told["id"], float(told["logprob"])
 
 
 def _whole_runs(tokens: Sequence[Token], start: int) -> Iterator[tuple[int, int]]:

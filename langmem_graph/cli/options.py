@@ -45,6 +45,12 @@ _User = typer.Option(
 )
 UserOption = Annotated[str, _User]
 AnyUserOption = Annotated[str | None, _User]
+OneUserOption = Annotated[
+    str | None,
+    typer.Option(
+        "--user", "-u", help="Only this user; default: all.", callback=_no_url
+    ),
+]
 HostOption = Annotated[
     str, typer.Option(help="With --http: where to listen.", callback=_no_url)
 ]

@@ -15,6 +15,7 @@ from langmem_graph.cli.options import (
     EmbeddingsOption,
     JsonOption,
     MemoryOption,
+    OneUserOption,
     opened,
 )
 from langmem_graph.errors import InvalidInputError
@@ -23,9 +24,6 @@ from langmem_graph.storage.location import is_database, read_location
 from langmem_graph.storage.migrations import MIGRATIONS
 from langmem_graph.storage.rehearsal import Rehearsal, rehearse_directory
 
-OneUserOption = Annotated[
-    str | None, typer.Option("--user", "-u", help="Only this user; default: all.")
-]
 UrlArgument = Annotated[
     str,
     typer.Argument(

@@ -6,18 +6,20 @@ that later the hub is not asked again, and all files are of one commit.
 """
 
 import json
+import os
 import re
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from langmem_graph.embeddings import hub
-from langmem_graph.errors import InvalidInputError, ModelFileError
+from langmem_graph.errors import InvalidInputError, ModelFileError, quoted
 from langmem_graph.server_urls import shown_url
 
 T = TypeVar("T")
 _LISTING = ".listing.json"
-_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_NAME = re.compile(r"(?=.{1,96}$)[\w.-]+(/[\w.-]+)?")
+"""The hub has no longer one."""
 _REVISION = re.compile(r"\w[\w./-]*")
 _NOT_FOUND = ("RepositoryNotFoundError", "GatedRepoError", "DisabledRepoError")
 # What runs on a processor with weights of 8 bits, in this order: the same file on every
@@ -47,11 +49,17 @@ class ModelFiles:
     """
 
     def __init__(self, repository: str, revision: str | None = None) -> None:
-        self.repository = repository
+        if not isinstance(repository, str | Path):
+            raise InvalidInputError(
+                f"No model {quoted(repository)}: give 'owner/name' of the Hugging "
+                "Face hub, or a directory's path."
+            )
+        self.repository = str(repository)
         self.revision = revision
-        local = Path(repository).expanduser()
-        self.is_local = bool(repository) and local.is_dir()
-        self.folder = local.resolve() if self.is_local else self._cache()
+        self.is_local = is_directory(self.repository)
+        self.folder = (
+            Path(repository).expanduser().resolve() if self.is_local else self._cache()
+        )
         if self.is_local and revision is not None:
             raise InvalidInputError(
                 f"{repository} is a directory, which has no revision {revision!r}. "
@@ -62,9 +70,9 @@ class ModelFiles:
         named = _NAME.fullmatch(self.repository)
         revision = self.revision or "main"
         if not named or not _REVISION.fullmatch(revision) or ".." in revision:
-            given = f"{self.repository}@{self.revision}"
+            given = f"{self.repository}{f'@{self.revision}' * bool(self.revision)}"
             raise InvalidInputError(
-                f"No model {given if self.revision else self.repository!r}: it is no "
+                f"No model {quoted(given)}: it is no "
                 "directory, and no repository. Give 'owner/name' or "
                 "'owner/name@revision' of the Hugging Face hub, or a directory's path."
             )
@@ -143,7 +151,7 @@ class ModelFiles:
         # the hub client raises its own, requests' and httpx's errors
         except Exception as error:
             raise self._not_fetched(error) from error
-        names = [name for name in found if ".." not in PurePosixPath(name).parts]
+        names = [name for name in found if _is_within(PurePosixPath(name))]
         listing = {"commit": commit, "files": names}
         whole = file.with_suffix(".new")
         whole.write_text(json.dumps(listing), encoding="utf-8")
@@ -182,6 +190,16 @@ class ModelFiles:
             "with a network, or give a directory that holds the model; messages are "
             "stored meanwhile, and found by their words alone."
         )
+
+
+def is_directory(path: str) -> bool:
+    """Whether a directory is there; False also for what can name none."""
+    return os.path.isdir(os.path.expanduser(path))  # noqa: PTH111, PTH112  # Path raises
+
+
+def _is_within(file: PurePosixPath) -> bool:
+    """Whether a file's name leads nowhere out of its repository."""
+    return not file.is_absolute() and ".." not in file.parts
 
 
 def chosen_graph(files: ModelFiles, wanted: str | None) -> str:

@@ -13,7 +13,12 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from langmem_graph.embeddings.model_card import padding_token, read_card
-from langmem_graph.embeddings.model_files import ModelFiles, chosen_graph, fetched_graph
+from langmem_graph.embeddings.model_files import (
+    ModelFiles,
+    chosen_graph,
+    fetched_graph,
+    is_directory,
+)
 from langmem_graph.embeddings.running import (
     Floats,
     in_batches,
@@ -207,7 +212,7 @@ def named_model(name: str) -> OnnxEmbeddings:
         return OnnxEmbeddings(MULTILINGUAL, revision=MULTILINGUAL_REVISION)
     given = name.removeprefix(PREFIX)
     repository, at, revision = given.rpartition("@")
-    if not at or Path(given).expanduser().is_dir():
+    if not at or is_directory(given):
         return OnnxEmbeddings(given)
     if not revision:
         raise InvalidInputError(f"{name!r} names no revision after its '@'.")

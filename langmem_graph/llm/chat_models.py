@@ -69,8 +69,8 @@ def load_chat_model(
             check_address(made)
         return made
     except Exception as error:  # every provider raises errors of its own
-        named = NOT_SHOWN if model and may_hold_password(model) else model
-        shown = shown_url(base_url) if base_url else None
+        named = NOT_SHOWN if model and may_hold_password(f"{model}") else model
+        shown = shown_url(f"{base_url}") if base_url else None
         at = f" at {shown}" if shown else ""
         text = f"No chat model ({named or ('any' if at else DEFAULT_MODEL)}{at})"
         said: Exception = error

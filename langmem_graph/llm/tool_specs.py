@@ -14,7 +14,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_core.utils.pydantic import is_basemodel_subclass
 from typing_extensions import is_typeddict
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, quoted, shortened
 
 # of a schema, its references replaced; a few lines can expand to millions
 MOST_PARTS = 5_000
@@ -120,7 +120,7 @@ def _function(tool: Any) -> Mapping[str, Any]:
             raise
         # a function or class that is no tool, by many errors
         except Exception as error:
-            why = str(error).partition("\n")[0]
+            why = shortened(str(error).partition("\n")[0])
             raise _no_tool(tool, f" ({type(error).__name__}: {why})") from error
     raise _no_tool(tool)
 
@@ -200,12 +200,12 @@ def _resolved(parameters: Any, name: str) -> dict[str, Any]:
         schema = _Expansion(dict(parameters)).schema()
         Draft202012Validator.check_schema(schema, format_checker=_NO_FORMATS)
     except _INVALID as error:
-        why = getattr(error, "message", str(error))
+        why = shortened(getattr(error, "message", str(error)))
         raise InvalidInputError(
-            f"The arguments' schema of {name!r} is not valid: {why}"
+            f"The arguments' schema of {quoted(name)} is not valid: {why}"
         ) from error
     if schema.get("type", "object") != "object":
-        raise InvalidInputError(f"The arguments of {name!r} must be an object.")
+        raise InvalidInputError(f"The arguments of {quoted(name)} must be an object.")
     return {"type": "object", "properties": {}, **schema}
 
 
@@ -325,7 +325,7 @@ def _has_id(part: Any) -> bool:
 
 def _text(name: Any) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"the name {name!r} is no text")
+        raise TypeError(f"the name {quoted(name)} is no text")
     return name
 
 

@@ -71,6 +71,10 @@ _OPTIONS = {option.keyword.decode() for option in Conninfo.get_defaults()}
 """What may be set in a URL: SQLAlchemy would load a `plugin`, and the driver quotes the
 name of an option that it does not know."""
 _SHOWN_OPTIONS = {"host", "port", "dbname", "user"}
+_OPTIONS_OF_SERVER = {"options", "client_encoding"}
+"""Options that the server reads, and quotes in many ways."""
+_SERVER_SPEAKS = ":  "
+"""What libpq writes before the words of a server that refuses a connection."""
 _IN_NO_USER = re.compile(r"[:=&;\s]")
 _PARTS = re.compile(r"[,=\s]+")
 _LEDGER_ID = f"SELECT value FROM meta WHERE room = {OWN_ROOM} AND key = 'ledger_id'"
@@ -356,10 +360,17 @@ def _said(error: SQLAlchemyError) -> str:
 
 
 def _without_options(engine: Engine, said: str) -> str:
-    """An error's text without the values of the URL's options that libpq quotes: what
-    stands there by mistake may be a password.
+    """An error's text without the values of the URL's options that libpq or the server
+    quotes: what stands there by mistake may be a password.
     """
     url: URL = engine.url
+    named = " and ".join(sorted(_OPTIONS_OF_SERVER.intersection(url.query)))
+    if named and _SERVER_SPEAKS in said:
+        before, _, _ = said.partition(_SERVER_SPEAKS)
+        said = (
+            f"{before}: not shown, as it may quote the URL's {named}; correct or drop "
+            "what stands there"
+        )
     for name, values in url.normalized_query.items():
         if name in _SHOWN_OPTIONS:
             continue

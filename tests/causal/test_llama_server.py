@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -85,6 +86,18 @@ def _forgetful(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, json=right)
 
 
+def _telling(tokens: Any) -> Answer:
+    """Answers everything with these tokens."""
+    return lambda _: httpx.Response(200, text=json.dumps({"tokens": tokens}))
+
+
+def _without_probabilities(request: httpx.Request) -> httpx.Response:
+    right = as_it_should(request).json()
+    for token in right.get("completion_probabilities", []):
+        token["logprob"] = None
+    return httpx.Response(200, json=right)
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -92,6 +105,13 @@ def _forgetful(request: httpx.Request) -> httpx.Response:
         (lambda _: httpx.Response(500, text="too long"), "500: too long.*larger `-c`"),
         (lambda _: httpx.Response(200, text="<html>"), "answered without 'tokens'"),
         (lambda _: httpx.Response(200, json=[]), "answered without 'tokens'"),
+        (lambda _: httpx.Response(200, text="[" * 100_000), "without 'tokens'"),
+        (_telling("abc"), "answered without 'tokens'"),
+        (_telling([1, 2, 3]), "answered without 'tokens'"),
+        (_telling([{"id": 1}]), "answered without 'tokens'"),
+        (_telling([{"id": "x", "piece": "a"}]), "answered without 'tokens'"),
+        (_telling([{"id": math.inf, "piece": "a"}]), "answered without 'tokens'"),
+        (_without_probabilities, "answered without 'completion_probabilities'"),
         (
             lambda _: httpx.Response(200, json={"tokens": [{"id": 7, "piece": "x"}]}),
             "no whole",

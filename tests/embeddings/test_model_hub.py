@@ -18,6 +18,7 @@ pytest.importorskip("onnx", reason="onnx is not installed: it comes with the gro
 from huggingface_hub import constants
 
 from langmem_graph.embeddings import OnnxEmbeddings, hub
+from langmem_graph.embeddings.model_files import ModelFiles
 from langmem_graph.errors import ModelFileError
 from langmem_graph.memory import Memory
 from tests.support import tiny_models as tiny
@@ -83,6 +84,14 @@ def test_what_main_was_stays_also_for_files_that_are_fetched_later(served: Hub) 
     tiny.graph(served.folder / "onnx/model_quantized.onnx", scale=9)
     again = OnnxEmbeddings(REPOSITORY).embed_query("tea")
     assert np.allclose(again, EXPECTED, atol=1e-6)
+
+
+def test_names_that_lead_out_of_the_models_folder_are_left_out(
+    served: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["config.json", "/etc/passwd", "../other.json", "onnx/../../other.json"]
+    monkeypatch.setattr(hub, "repository_files", lambda *_: (COMMIT, names))
+    assert ModelFiles(REPOSITORY).names == ["config.json"]
 
 
 def test_a_revision_has_files_of_its_own(served: Hub) -> None:

@@ -354,11 +354,23 @@ def test_names_tell_models_apart(folder: Path) -> None:
         "onnx:/no/such/folder",
         "onnx:a/b/c",
         "onnx:../x/y@..",
+        "onnx:~nobody-of-this-name/model",
+        f"onnx:{'x' * 300}",
     ],
 )
 def test_names_of_no_model_are_clear_errors(name: str) -> None:
     with pytest.raises(InvalidInputError, match=r"owner/name|revision after"):
         load_embedder(name)
+
+
+@pytest.mark.parametrize("repository", [None, 5, b"owner/name"])
+def test_what_is_no_text_is_no_model(repository: Any) -> None:
+    with pytest.raises(InvalidInputError, match="owner/name"):
+        OnnxEmbeddings(repository)
+
+
+def test_a_directory_may_be_given_as_a_path(folder: Path) -> None:
+    assert OnnxEmbeddings(tiny.model(folder)).model_name == str(folder)  # type: ignore[arg-type]
 
 
 def test_a_directory_has_no_revision(folder: Path) -> None:

@@ -1,11 +1,24 @@
 """What the application adds to the rules of reading: what to look for, own forms, never what."""
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel, create_model, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    Json,
+    RootModel,
+    SecretStr,
+    computed_field,
+    create_model,
+    field_serializer,
+    field_validator,
+)
+from pydantic.alias_generators import to_camel
 
 from langmem_graph import Memory, Reading
 from langmem_graph.errors import InvalidInputError
@@ -42,6 +55,48 @@ class Reminder(BaseModel):
 
 class Weight(BaseModel):
     kilograms: float
+
+
+class Journey(BaseModel):
+    """A form that names, computes and reads its fields in ways of its own."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
+    first_day: date
+    going_to: str = Field(validation_alias="destination")
+    stops_on_the_way: Json[list[str]]
+
+    @computed_field
+    def length(self) -> int:
+        return len(self.stops_on_the_way)
+
+
+class Birthday(BaseModel):
+    day: date
+
+    @field_serializer("day")
+    def _as_shown(self, day: date) -> str:
+        return day.strftime("%d.%m.%Y")
+
+
+class Counted(BaseModel):
+    number: int
+
+    @field_validator("number")
+    @classmethod
+    def _next(cls, given: int) -> int:
+        return given + 1
+
+
+class Locked(BaseModel):
+    code: SecretStr
+
+
+class Unshown(BaseModel):
+    code: str = Field("none", exclude=True)
+
+
+class Names(RootModel[list[str]]):
+    pass
 
 
 @pytest.fixture
@@ -175,6 +230,62 @@ def test_a_form_that_cannot_be_checked_or_kept_loses_no_record(
     assert [record.data for record in ana.records()] == [None]
 
 
+def test_a_form_with_names_of_its_own_comes_back(opened: Any) -> None:
+    data = (
+        '{"firstDay": "2025-01-02", "destination": "Rome", '
+        '"stopsOnTheWay": "[\\"Basel\\"]"}'
+    )
+    memory = opened(
+        filling({"form": "Journey", "data": data}), Reading(schemas=[Journey])
+    )
+    ana = memory.user("ana")
+    tell(ana, "To Rome by Basel.")
+    assert ana.flush().reasons == []
+    (journey,) = [one.data for one in ana.records_of(Journey)]
+    assert journey == Journey.model_validate_json(data)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"first_day": "2025-01-02", "going_to": "Rome", "stops_on_the_way": "[]"},
+        {"firstDay": "2025-01-02", "destination": "Rome", "stopsOnTheWay": "[]"},
+    ],
+)
+def test_a_form_is_read_by_its_fields_names_or_those_shown(
+    opened: Any, given: dict[str, str]
+) -> None:
+    ana = opened(None).user("ana")
+    tell(ana, "To Rome.")
+    row = {"text": "Rome.", "source_message_ids": ["m0"], "data": {"Journey": given}}
+    ana.add_records(row)
+    assert [one.data.going_to for one in ana.records_of(Journey)] == ["Rome"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "data"),
+    [
+        (Birthday, '{"day": "2025-01-02"}'),
+        (Counted, '{"number": 1}'),
+        (Locked, '{"code": "1234"}'),
+        (Unshown, '{"code": "1234"}'),
+        (Names, '["Ana"]'),
+    ],
+)
+def test_a_form_that_would_not_come_back_is_left_out_and_told(
+    opened: Any, schema: type[BaseModel], data: str
+) -> None:
+    name = schema.__name__
+    filled = filling({"form": name, "data": data})
+    ana = opened(filled, Reading(schemas=[schema])).user("ana")
+    tell(ana, "My birthday is on the second of January.")
+    report = ana.flush()
+    assert report.stored == 1
+    assert f"{name}: " in " ".join(report.reasons)
+    assert "not read back as it was filled" in " ".join(report.reasons)
+    assert [record.data for record in ana.records()] == [None]
+
+
 def test_a_form_that_raises_any_error_when_it_is_read_is_left_out(
     opened: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -220,6 +331,22 @@ def test_the_model_is_told_what_the_application_wants(opened: Any) -> None:
             assert (words in rules(told)) is expected
 
 
+def with_schema(extra: Any) -> type[BaseModel]:
+    """A form with this in its schema."""
+    config = ConfigDict(json_schema_extra=extra)
+    return create_model("Trip", __config__=config, day=(date, ...))
+
+
+NO_SCHEMAS = [
+    {"examples": [{"day": date(2026, 1, 1)}]},
+    {"most": 10**5_000},
+    {"description": "\ud800"},
+    lambda schema: schema["properties"]["gone"].pop("x"),
+    lambda _: 1 / 0,
+]
+"""What no JSON schema can be made of."""
+
+
 def test_unusable_readings_are_refused(opened: Any, tmp_path: Path) -> None:
     twice = type("Allergy", (BaseModel,), {})
     for fields in (
@@ -228,6 +355,7 @@ def test_unusable_readings_are_refused(opened: Any, tmp_path: Path) -> None:
         {"schemas": [int]},
         {"schemas": [create_model("Call", run=(Callable[[int], int], ...))]},
         {"schemas": [create_model("Later", when=("Undefined", ...))]},
+        *({"schemas": [with_schema(extra)]} for extra in NO_SCHEMAS),
     ):
         with pytest.raises(InvalidInputError, match="As in Reading"):
             Reading(**fields)

@@ -7,11 +7,13 @@ from typing import Any, Literal
 import pytest
 from langchain_core.tools import tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
 from langmem_graph.errors import InvalidInputError
 from langmem_graph.grounding.tool_schema import slots_of
 from langmem_graph.llm.tool_specs import tool_spec
+
+LONG = "x" * 100_000
 
 
 class Guest(BaseModel):
@@ -149,6 +151,26 @@ def test_slots_know_types_choices_and_defaults() -> None:
 def test_what_is_no_tool_is_refused(bad: Any) -> None:
     with pytest.raises(InvalidInputError):
         tool_spec(bad)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"name": LONG, "parameters": {"type": 5}},
+        {"name": LONG, "parameters": {"type": "array"}},
+        {
+            "name": "x",
+            "parameters": {"anyOf": {f"{LONG[:90]}{n}": {} for n in range(900)}},
+        },
+        {"name": "x", "parameters": {(LONG,): {}}},
+        create_model("Later", when=(LONG, ...)),
+    ],
+    ids="type array schema key class".split(),
+)
+def test_an_error_about_a_tool_quotes_no_more_than_its_beginning(bad: Any) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        tool_spec(bad)
+    assert len(str(refused.value)) < 1_000
 
 
 @pytest.mark.timeout(20)

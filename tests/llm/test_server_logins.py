@@ -31,6 +31,10 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "http://me%3AS3CRET%40host/v1",
         "http://me%253AS3CRET%2540host",
         "http://host&password=S3CRET",
+        "http://me/S3CRET@host:8000/v1",
+        "http://me:80/S3CRET@host",
+        "http://me/S3CRET%2540host",
+        "http://host/password=S3CRET/v1",
     ],
 )
 def test_an_unusable_url_is_refused_without_its_password(url: str) -> None:
@@ -40,6 +44,20 @@ def test_an_unusable_url_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(InvalidInputError) as refused_too:
         LlamaServer(url)
     assert "S3CRET" not in str(refused_too.value)
+
+
+@pytest.mark.parametrize("url", [None, 5, b"http://host"])
+def test_what_is_no_url_is_refused(url: Any) -> None:
+    with pytest.raises(InvalidInputError, match="server's URL"):
+        LlamaServer(url)
+    if url is not None:  # the model's own server
+        with pytest.raises(ChatModelError):
+            load_chat_model("small", url)
+
+
+def test_what_is_no_models_name_is_refused() -> None:
+    with pytest.raises(ChatModelError, match="No chat model"):
+        load_chat_model(5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
@@ -289,6 +290,26 @@ def test_what_is_wrong_with_the_database_is_said(empty: str) -> None:
     assert "secret" not in str(told.value)
     with pytest.raises(InvalidInputError):
         Memory("postgresql://host:port/name", embeddings="hash")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "options=S3CRET",
+        "options=-c%20S3CRET",
+        "options=--S3CRET",
+        "options=S3%5CCRET",
+        "options=-c%20work_mem=1MB%20S3CRET",
+        "options=-c%20local_preload_libraries=S3CRET",
+        f"client_encoding={'S3CRET' * 20}",
+    ],
+)
+def test_what_the_server_says_of_an_option_is_not_quoted(
+    kept: str, option: str
+) -> None:
+    with pytest.raises(StorageError, match="not shown") as refused:
+        Memory(f"{kept}&{option}", embeddings="hash")
+    assert "S3CRET" not in "".join(traceback.format_exception(refused.value))
 
 
 @pytest.mark.parametrize(
