@@ -55,8 +55,12 @@ class Filled:
     def copied(self) -> list[bool]:
         """For each text taken from memory or request: is it the gold, byte for byte?"""
         gold = self.task["gold"]
+        grounding = self.call.grounding
+        defaults = [name for name in grounding if grounding[name].type == "default"]
         taken = [
-            slot for slot in self.slots("explicit") if self.value(slot) is not None
+            slot
+            for slot in self.slots("explicit")
+            if self.value(slot) is not None and slot not in defaults
         ]
         texts = [slot for slot in taken if isinstance(gold[slot]["value"], str | list)]
         plain = [slot for slot in texts if "surface" not in gold[slot]]
