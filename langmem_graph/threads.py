@@ -22,7 +22,7 @@ from time import monotonic
 from typing import ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
-from langmem_graph.errors import LangMemGraphError, for_log
+from langmem_graph.errors import LangMemGraphError, StorageError, for_log
 from langmem_graph.server_urls import as_shown
 
 T = TypeVar("T")
@@ -197,8 +197,9 @@ async def _awaited(work: Callable[[], T], *, daemon: bool) -> T:
     begun = start_thread(work, daemon=daemon, loop=loop, interrupted=interrupted)
     try:
         return await asyncio.wrap_future(begun)
-    finally:
+    except BaseException:
         interrupted.set()
+        raise
 
 
 def finish(work: Callable[[], object], until: float) -> None:
@@ -226,6 +227,18 @@ def is_interrupted() -> bool:
     stays due.
     """
     return _INTERRUPTED.get().is_set()
+
+
+def refuse_abandoned() -> None:
+    """Raise where nobody waits for the current work any more.
+
+    Words are stored after this alone: what was erased since the caller has left must
+    not come back.
+    """
+    if is_interrupted():
+        raise StorageError(
+            "This call was interrupted before it had stored anything; do it again."
+        )
 
 
 def waited(until: float, ended: Event) -> bool:
@@ -262,8 +275,9 @@ def uninterrupted(work: Callable[P, T]) -> Callable[P, T]:
         try:
             begun = start_thread(call, daemon=False, interrupted=interrupted)
             return result_of(begun)
-        finally:
+        except BaseException:
             interrupted.set()
+            raise
 
     return inside
 
