@@ -164,6 +164,7 @@ class LoopThread:
                 raise ClosedMemoryError("The Memory was closed meanwhile.") from None
             raise
         except BaseException as error:  # noqa: BLE001  # raised again
+            future.cancel()  # a coroutine that is thrown away ends its work
             raise _told(future, error)  # noqa: B904  # mostly the same error
 
     def _start(self) -> asyncio.AbstractEventLoop:

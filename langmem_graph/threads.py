@@ -186,17 +186,25 @@ async def in_thread_of(user: str, work: Callable[[], T]) -> T:
     other.
     """
     key = (asyncio.get_running_loop(), user)
-    async with _SLOTS.setdefault(key, asyncio.Semaphore(AT_ONCE)):
-        return await _awaited(work, daemon=False)
+    slots = _SLOTS.setdefault(key, asyncio.Semaphore(AT_ONCE))
+    await slots.acquire()
+    return await _awaited(work, daemon=False, at_end=slots.release)
 
 
-async def _awaited(work: Callable[[], T], *, daemon: bool) -> T:
-    """The result of work in a thread, which can see it where its task is cancelled."""
+async def _awaited(
+    work: Callable[[], T], *, daemon: bool, at_end: Callable[[], object] = lambda: None
+) -> T:
+    """The result of work in a thread, which can see it where its task is cancelled.
+
+    `at_end` is called when the work has ended, also where nobody waits for it any more.
+    """
     interrupted = Event()
     loop = asyncio.get_running_loop()
     begun = start_thread(work, daemon=daemon, loop=loop, interrupted=interrupted)
+    future = asyncio.wrap_future(begun)
+    future.add_done_callback(lambda _: at_end())
     try:
-        return await asyncio.wrap_future(begun)
+        return await asyncio.shield(future)
     except BaseException:
         interrupted.set()
         raise
