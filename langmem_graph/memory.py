@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, get_args
 
@@ -122,6 +123,7 @@ class Memory(Closing):
         embedder.seconds = self.settings.embed_seconds
         self._pipelines: Pipelines | None = None
         self._closed = False
+        self._closing = RLock()  # a signal handler may close it inside of a closing
         rooms = None
         try:
             rooms = opened(
@@ -279,12 +281,16 @@ class Memory(Closing):
 
     aexpire = twin(expire)
 
+    @uninterrupted
     def close(self) -> None:
         """Finish due work, release all files and let other processes in. Safe to call
         twice.
         """
-        if self._closed:
-            return
+        with self._closing:
+            if not self._closed:
+                self._close()
+
+    def _close(self) -> None:
         seconds = self.settings.storage.closing_seconds
         until = monotonic() + seconds
         try:
@@ -293,4 +299,4 @@ class Memory(Closing):
                 self._pipelines.close(until - spare)
         finally:
             self._services.close(until)
-        self._closed = True  # at the end: after an interrupt the next call goes on
+        self._closed = True

@@ -82,8 +82,10 @@ class Pipelines:
         reporter = ProgressReporter(on_progress)
         try:
             return self.loop.run(self._flush(user_id, reporter))
-        except KeyboardInterrupt:
-            self.loop.run(self._leave(user_id))
+        except LangMemGraphError:
+            raise
+        except BaseException:  # an interrupt, or what a signal's handler raises
+            self._leave(user_id)
             raise
 
     async def aflush(
@@ -93,9 +95,10 @@ class Pipelines:
         reporter = ProgressReporter(on_progress)
         try:
             return await self.loop.arun(self._flush(user_id, reporter))
-        except asyncio.CancelledError:  # by Ctrl-C in `asyncio.run`, too
-            with suppress(LangMemGraphError):  # it is closed, and goes on with nothing
-                self.loop.submit(self._leave(user_id))
+        except LangMemGraphError:
+            raise
+        except BaseException:  # cancelled, or thrown away with its loop
+            self._leave(user_id)
             raise
 
     async def _flush(self, user_id: str, reporter: ProgressReporter) -> FlushReport:
@@ -104,8 +107,14 @@ class Pipelines:
             self.worker.leave(user_id)
         return report
 
-    async def _leave(self, user_id: str) -> None:
-        self.worker.leave(user_id)
+    def _leave(self, user_id: str) -> None:
+        """Let the background not go on with what a caller has left."""
+
+        async def leave() -> None:
+            self.worker.leave(user_id)
+
+        with suppress(LangMemGraphError):  # it is closed, and goes on with nothing
+            self.loop.submit(leave())
 
     async def ground(
         self, view: View, tool: Any, request: str, at: object, options: dict[str, Any]

@@ -31,9 +31,8 @@ from langmem_graph.threads import (
     MOMENT,
     Begun,
     in_thread,
+    opened,
     result_of,
-    start_thread,
-    started,
     uninterrupted,
     without_exits,
 )
@@ -165,21 +164,24 @@ class LoopThread:
                 raise ClosedMemoryError("The Memory was closed meanwhile.") from None
             raise
         except BaseException as error:  # noqa: BLE001  # raised again
+            future.cancel()  # a coroutine that is thrown away ends its work
             raise _told(future, error)  # noqa: B904  # mostly the same error
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        loop = asyncio.new_event_loop()
-        thread = threading.Thread(
-            target=_serve, args=(loop,), name=self._name, daemon=True
-        )
-        errors = list[RuntimeError]()
-        started(thread.start, errors.append)
-        if errors:
-            loop.close()
-            raise errors[0]
-        self._loop = loop
-        self._thread = thread
-        return loop
+        def begin() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+            loop = asyncio.new_event_loop()
+            thread = threading.Thread(
+                target=_serve, args=(loop,), name=self._name, daemon=True
+            )
+            try:
+                thread.start()
+            except RuntimeError:
+                loop.close()
+                raise
+            return loop, thread
+
+        self._loop, self._thread = opened(begin, lambda begun: _stop(begun[0]))
+        return self._loop
 
     def close(self, seconds: float) -> None:
         """Cancel running work, then end the thread; what does not end in time is
@@ -197,23 +199,27 @@ class LoopThread:
             return
         ending = _cancel_all()
         wait([asyncio.run_coroutine_threadsafe(ending, loop)], max(seconds, MOMENT))
-        loop.call_soon_threadsafe(loop.stop)
-        with suppress(RuntimeError):  # it is not even started yet
-            thread.join(MOMENT)
+        _stop(loop)
+        thread.join(MOMENT)
         # the loop's thread is stuck
         if inspect.getcoroutinestate(ending) == inspect.CORO_CREATED:
             ending.close()
-        if not thread.is_alive():
-            loop.close()
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop until it is stopped; an exit that one task raises ends that task
-    alone.
+    """Run the loop until it is stopped, then close it; an exit that one task raises
+    ends that task alone.
     """
-    while True:
+    is_stopped = False
+    while not is_stopped:
         with suppress(SystemExit, KeyboardInterrupt):
-            return loop.run_forever()
+            loop.run_forever()
+            is_stopped = True
+    loop.close()
+
+
+def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    loop.call_soon_threadsafe(loop.stop)
 
 
 def _told(future: "Future[Any]", error: BaseException) -> BaseException:
@@ -483,17 +489,14 @@ def emitter() -> Callable[[Event], None]:
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run work on an event loop in a thread of its own, since the caller may be inside
-    a loop.
+    """Run work on an event loop of its own, since the caller may be inside a loop; an
+    interrupt cancels it.
 
-    The thread does not have the caller's context, so model calls are not part of the
-    caller's run.
+    It does not have the caller's context, so model calls are not part of the caller's
+    run.
     """
-    caller = tracing.current()
-
-    async def inside() -> T:
-        tracing.resume(caller)
-        return await work
-
-    begun = contextvars.Context().run(start_thread, lambda: asyncio.run(inside()))
-    return result_of(begun)
+    loop = LoopThread("langmem-graph-apart")
+    try:
+        return loop.run(work)
+    finally:
+        loop.close(MOMENT)

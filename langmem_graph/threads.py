@@ -22,7 +22,7 @@ from time import monotonic
 from typing import ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
-from langmem_graph.errors import LangMemGraphError, for_log
+from langmem_graph.errors import LangMemGraphError, StorageError, for_log
 from langmem_graph.server_urls import as_shown
 
 T = TypeVar("T")
@@ -186,19 +186,28 @@ async def in_thread_of(user: str, work: Callable[[], T]) -> T:
     other.
     """
     key = (asyncio.get_running_loop(), user)
-    async with _SLOTS.setdefault(key, asyncio.Semaphore(AT_ONCE)):
-        return await _awaited(work, daemon=False)
+    slots = _SLOTS.setdefault(key, asyncio.Semaphore(AT_ONCE))
+    await slots.acquire()
+    return await _awaited(work, daemon=False, at_end=slots.release)
 
 
-async def _awaited(work: Callable[[], T], *, daemon: bool) -> T:
-    """The result of work in a thread, which can see it where its task is cancelled."""
+async def _awaited(
+    work: Callable[[], T], *, daemon: bool, at_end: Callable[[], object] = lambda: None
+) -> T:
+    """The result of work in a thread, which can see it where its task is cancelled.
+
+    `at_end` is called when the work has ended, also where nobody waits for it any more.
+    """
     interrupted = Event()
     loop = asyncio.get_running_loop()
     begun = start_thread(work, daemon=daemon, loop=loop, interrupted=interrupted)
+    future = asyncio.wrap_future(begun)
+    future.add_done_callback(lambda _: at_end())
     try:
-        return await asyncio.wrap_future(begun)
-    finally:
+        return await asyncio.shield(future)
+    except BaseException:
         interrupted.set()
+        raise
 
 
 def finish(work: Callable[[], object], until: float) -> None:
@@ -226,6 +235,18 @@ def is_interrupted() -> bool:
     stays due.
     """
     return _INTERRUPTED.get().is_set()
+
+
+def refuse_abandoned() -> None:
+    """Raise where nobody waits for the current work any more.
+
+    Words are stored after this alone: what was erased since the caller has left must
+    not come back.
+    """
+    if is_interrupted():
+        raise StorageError(
+            "This call was interrupted before it had stored anything; do it again."
+        )
 
 
 def waited(until: float, ended: Event) -> bool:
@@ -262,8 +283,9 @@ def uninterrupted(work: Callable[P, T]) -> Callable[P, T]:
         try:
             begun = start_thread(call, daemon=False, interrupted=interrupted)
             return result_of(begun)
-        finally:
+        except BaseException:
             interrupted.set()
+            raise
 
     return inside
 

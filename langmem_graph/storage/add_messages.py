@@ -41,6 +41,7 @@ from langmem_graph.storage.tables import (
 )
 from langmem_graph.storage.tables import messages as messages_table
 from langmem_graph.storage.user_room import Room
+from langmem_graph.threads import refuse_abandoned
 
 _Contents = dict[str, tuple[str, str] | None]
 _NAMED = select(
@@ -131,6 +132,7 @@ def add_messages(
     with services.room(user_id, create=True) as room:
         room.check_embedder(services.embedder.name)
         with room.database.write_transaction() as connection:
+            refuse_abandoned()
             new = removed_words.as_stored(connection, new)
             new = by_hand.named(connection, new) if by_hand else new
             left = _not_forgotten(connection, new, before, report)

@@ -29,6 +29,7 @@ from langmem_graph.storage.reading import Reading
 from langmem_graph.storage.record_queries import NumberedMessages
 from langmem_graph.storage.record_writes import Change, Draft
 from langmem_graph.storage.tables import RECORDS
+from langmem_graph.threads import refuse_abandoned
 
 _RECORD_ID = re.compile("[!-~]{1,100}")
 """Ids of this form can be cited in topic tracks."""
@@ -61,6 +62,7 @@ def add_records(
     with services.room(user_id) as room:
         room.check_embedder(services.embedder.name)
         with room.database.write_transaction() as connection:
+            refuse_abandoned()
             made = store_all(connection, rows, max_chars, change, report)
         report.warnings.extend(services.embed_new(room, RECORDS, made).warnings)
     return report.model_copy(update={"milliseconds": (perf_counter() - start) * 1_000})

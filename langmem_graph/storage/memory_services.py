@@ -34,6 +34,7 @@ from langmem_graph.threads import (
     in_thread_of,
     is_ending,
     is_interrupted,
+    refuse_abandoned,
     uninterrupted,
 )
 from langmem_graph.view import View
@@ -116,6 +117,8 @@ class Services:
             NothingStoredError: nothing is stored of this user, and `create` is False.
         """
         self.check_open()
+        if create:
+            refuse_abandoned()
         with self.directory.room(user_id, create=create) as room:
             if not room.healed:
                 room.healed = True

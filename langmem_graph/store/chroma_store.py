@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -11,6 +12,7 @@ from functools import partial
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, cast
+from weakref import WeakKeyDictionary
 
 from langgraph.store.base import (
     BaseStore,
@@ -164,7 +166,7 @@ class ChromaStore(Closing, BaseStore):
         self._swept.set_result(None)
         self._closed = False
         self._closing = Lock()
-        self._waiting = {kind: deque[Call]() for kind in ("reading", "writing")}
+        self._waiting = WeakKeyDictionary[AbstractEventLoop, dict[str, deque[Call]]]()
         made = None
         try:
             made = opened(partial(_open, location, self._settings, chroma), _release)
@@ -214,14 +216,16 @@ class ChromaStore(Closing, BaseStore):
             return await in_thread_of(folder, partial(self.batch, call.ops))
         # What only reads does not wait for a writer that is slow.
         kind = "writing" if any(isinstance(op, PutOp) for op in call.ops) else "reading"
-        waiting = self._waiting[kind]
+        # No loop does the work of another: that may have been left long ago.
+        of_loop = self._waiting.setdefault(asyncio.get_running_loop(), {})
+        waiting = of_loop.setdefault(kind, deque())
         waiting.append(call)
         try:
             # it is others' work, too: a caller that is cancelled interrupts none of it
             run = in_thread_of(f"{folder} {kind}", partial(self._run_waiting, waiting))
             await asyncio.shield(run)
             return await asyncio.wrap_future(call.done)
-        except asyncio.CancelledError:
+        except BaseException:
             call.done.cancel()  # else the next call would carry it out
             raise
 

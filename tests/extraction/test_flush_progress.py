@@ -18,6 +18,10 @@ from tests.support.models import AnswersBySchema
 from tests.support.writing import memories
 
 
+class TimeLimitError(Exception):
+    """What the handlers of task queues raise."""
+
+
 def test_progress_is_told_after_each_batch_in_the_memorys_own_thread(
     open_memory: Any,
 ) -> None:
@@ -222,6 +226,79 @@ async def test_after_a_cancelled_flush_the_background_does_not_go_on(
     flush.cancel()
     with pytest.raises(asyncio.CancelledError):
         await flush
+    await asyncio.sleep(1.5)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("error", [SystemExit, TimeLimitError])
+def test_what_a_signals_handler_raises_ends_the_flush_too(
+    open_memory: Any, error: type[BaseException]
+) -> None:
+    calls: list[int] = []
+
+    def signal_in_the_second_call() -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            time.sleep(1)
+
+    def handler(*_: object) -> None:
+        raise error
+
+    model = noting([], signal_in_the_second_call)
+    ana = open_memory(model, extraction__debounce_seconds=0.3).user("ana")
+    fill(ana, sessions=3, turns=5)
+    ana.flush_soon()  # the background would read on
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(error):
+            ana.flush()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    time.sleep(1.5)
+    assert len(calls) == 2
+
+
+def test_an_interrupt_stays_one_where_the_memory_is_closed_meanwhile(
+    open_memory: Any,
+) -> None:
+    def interrupt() -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        time.sleep(0.5)
+
+    def handler(*_: object) -> None:
+        memory.close()
+        raise KeyboardInterrupt
+
+    memory = open_memory(noting([], interrupt), storage__closing_seconds=1.0)
+    fill(memory.user("ana"), sessions=1, turns=5)
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            memory.user("ana").flush()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+async def test_a_flush_that_is_thrown_away_ends(open_memory: Any) -> None:
+    """Ctrl-C in `run_until_complete` cancels no task; Python throws them away."""
+    calls: list[int] = []
+    second = threading.Event()
+
+    def note_the_second_call() -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            second.set()
+            time.sleep(0.3)
+
+    model = noting([], note_the_second_call)
+    memory = open_memory(model, extraction__debounce_seconds=0.3)
+    fill(memory.user("ana"), sessions=3, turns=5)
+    memory.user("ana").flush_soon()
+    flush = memory._pipelines.aflush("ana")
+    flush.send(None)
+    await asyncio.to_thread(second.wait, LIMIT)
+    flush.close()
     await asyncio.sleep(1.5)
     assert len(calls) == 2
 

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from inspect import signature
 from typing import Any
@@ -291,3 +294,20 @@ def test_mistakes_of_the_caller_are_errors(known: Memory) -> None:
     known.close()
     with pytest.raises(ClosedMemoryError):
         run_navigator(ScriptedChatModel(script=[asking(call())]), ana, QUESTION)
+
+
+def test_an_interrupt_ends_the_walk(known: Memory) -> None:
+    calls = list[int]()
+
+    def interrupt_the_second_call(_: object) -> AIMessage:
+        calls.append(1)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)
+        return asking(call(call_id=f"c{len(calls)}"))
+
+    model = ScriptedChatModel(script=interrupt_the_second_call)
+    with pytest.raises(KeyboardInterrupt):
+        run_navigator(model, known.user("ana"), QUESTION, budget=12)
+    time.sleep(1)
+    assert len(calls) == 2

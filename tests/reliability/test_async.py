@@ -5,7 +5,9 @@ others; here are the remaining ones.
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from langmem_graph.middleware import MemoryMiddleware
 from langmem_graph.settings import ExtractionSettings, Settings, StorageSettings
 from langmem_graph.store.chroma_store import ChromaStore
 from langmem_graph.testing import ScriptedChatModel
+from langmem_graph.threads import AT_ONCE, in_thread_of
 from tests.conftest import said
 from tests.support.isolation import Send, config_of
 from tests.support.models import steady_model
@@ -74,6 +77,31 @@ async def test_opening_reading_and_closing(memory: Memory, tmp_path: Path) -> No
             await other.user("bob").arebuild()
             await other.user("bob").aerase()
         await memory.aclose()
+
+
+async def test_calls_that_were_left_keep_their_turn_until_they_end() -> None:
+    """Else each wave of timeouts would begin as many threads again."""
+    go_on = threading.Event()
+    begun = list[int]()
+
+    def work(number: int) -> None:
+        begun.append(number)
+        go_on.wait(30)
+
+    left = [
+        asyncio.create_task(in_thread_of("ana", partial(work, n)))
+        for n in range(AT_ONCE)
+    ]
+    await asyncio.sleep(0.3)
+    for task in left:
+        task.cancel()
+    await asyncio.wait(left)
+    late = asyncio.create_task(in_thread_of("ana", partial(work, AT_ONCE)))
+    await asyncio.sleep(0.3)
+    assert sorted(begun) == list(range(AT_ONCE))
+    go_on.set()
+    await late
+    assert begun[-1] == AT_ONCE
 
 
 async def test_reasoning_with_counterfactuals(memory: Memory) -> None:

@@ -344,3 +344,21 @@ def test_where_no_thread_can_start_an_error_of_ours_says_so(
             memory.user("ana").flush()
     assert ends(memory.user("ana").flush).status == "ok"
     gc.collect()  # the loop that was left is an error of no later test
+
+
+@pytest.mark.timeout(60)  # it used to wait for ever
+def test_where_the_memorys_own_thread_cannot_start_the_main_thread_goes_on(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "langmem-graph":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(LangMemGraphError, match="can't start new thread"):
+            memory.user("ana").flush()
+    assert memory.user("ana").flush().status == "ok"

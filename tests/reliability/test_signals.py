@@ -1,14 +1,19 @@
 """`close` and `add` where a signal interrupted work on the memory, and at a program's end."""
 
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from langmem_graph import runtime
 from langmem_graph.errors import ClosedMemoryError, LangMemGraphError, StorageError
 from langmem_graph.memory import Memory
 from langmem_graph.runtime import LoopThread
@@ -136,6 +141,35 @@ def test_closing_twice_at_once_ends(
     assert outcome == [None]
     assert other.user("ana").export()  # its own use of the directory goes on
     assert ends(other.close) is None
+
+
+def test_a_closing_that_is_interrupted_gives_back_what_was_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop's end is under way as the signal comes."""
+    slow = steady_model()
+    slow.delay = 2.0
+    memory = Memory(tmp_path / "m", embeddings="hash", model=slow, settings=SETTINGS)
+    model = steady_model()
+    other = Memory(tmp_path / "m", embeddings="hash", model=model, settings=SETTINGS)
+    memory.user("ana").add(said("hello", id="1"), session_id="s")
+    flush = threading.Thread(target=ends, args=[memory.user("ana").flush])
+    flush.start()
+    time.sleep(1.0)  # it waits for the model now
+
+    def interrupted(*given: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+        return wait(*given)
+
+    monkeypatch.setattr(runtime, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        memory.close()
+    monkeypatch.undo()
+    memory.close()
+    flush.join()
+    assert other.user("ana").flush().read == 1
+    other.close()
 
 
 def test_a_fair_lock_knows_its_threads_and_has_a_limit() -> None:

@@ -1,5 +1,6 @@
 """Leaving: erasing, closing and deleting while others work; nothing acknowledged into a void."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -245,6 +246,51 @@ def test_reading_of_nobody_makes_nobody(memory: Memory) -> None:
         "warnings": [],
     }
     assert list((memory.path / "users").iterdir()) == []
+
+
+def test_an_interrupted_add_does_not_bring_an_erased_user_back(tmp_path: Path) -> None:
+    erased, looked_at = threading.Event(), threading.Event()
+
+    def redact(text: str) -> str:
+        if text == "late":
+            os.kill(os.getpid(), signal.SIGINT)
+            erased.wait(30)
+            looked_at.set()
+        return text
+
+    with Memory(tmp_path / "m", embeddings="hash", redact=redact) as memory:
+        user = memory.user("u")
+        user.add(said("first"), session_id="s")
+        with pytest.raises(KeyboardInterrupt):
+            user.add(said("late"), session_id="s")
+        assert user.erase().messages == 1
+        erased.set()
+        assert looked_at.wait(30)
+        ended_threads()
+        assert memory.users() == []
+
+
+async def test_an_add_that_was_left_while_it_waited_stores_nothing(
+    memory: Memory,
+) -> None:
+    user = memory.user("u")
+    await user.aadd(said("first", id="1"), session_id="s")
+    with (
+        memory._services.room("u") as room,
+        room.database.write_transaction(),
+        pytest.raises(TimeoutError),
+    ):
+        await asyncio.wait_for(user.aadd(said("late"), session_id="s"), 0.3)
+    ended_threads()
+    assert [row["id"] for row in user.export()] == ["1"]
+
+
+def ended_threads() -> None:
+    """Wait for what goes on in threads that a process waits for, too."""
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join(30)
+            assert not thread.is_alive()
 
 
 def test_a_child_gets_its_error_even_if_a_lock_was_held_at_the_fork(

@@ -5,7 +5,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from langgraph.store.base import GetOp, PutOp, SearchOp
 from sqlalchemy import event
 
-from langmem_graph.errors import InvalidInputError, StorageError
+from langmem_graph.errors import InvalidInputError, LangMemGraphError, StorageError
 from langmem_graph.settings import Settings, StorageSettings
 from langmem_graph.store import items, writer
 from langmem_graph.store.chroma_store import ChromaStore
@@ -153,6 +153,50 @@ async def test_a_cancelled_caller_takes_nobody_along(store: ChromaStore) -> None
     assert [type(one) for one in done] == kinds * 10
     kept = keys(await store.asearch(("n",), limit=99))
     assert {str(n) for n in range(30) if n % 3} <= set(kept)
+
+
+async def test_a_put_that_was_refused_is_not_carried_out_later(
+    store: ChromaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(LangMemGraphError, match="No thread"):
+            await store.aput(("n",), "k", {"text": "refused"})
+    await asyncio.to_thread(store.put, ("n",), "k", NUTS)
+    await store.aput(("n",), "other", NUTS)
+    kept = await store.aget(("n",), "k")
+    assert kept is not None
+    assert kept.value == NUTS
+
+
+async def test_a_put_that_is_thrown_away_is_not_carried_out(store: ChromaStore) -> None:
+    put = store.abatch([PutOp(("n",), "k", NUTS)])
+    put.send(None)
+    put.close()
+    await store.aput(("n",), "other", NUTS)
+    assert await store.aget(("n",), "k") is None
+
+
+def test_a_put_whose_loop_is_left_is_not_carried_out_by_another(
+    store: ChromaStore,
+) -> None:
+    """Ctrl-C in `run_until_complete` leaves its tasks as they are."""
+    loop = asyncio.new_event_loop()
+    put = loop.create_task(store.aput(("n",), "k", {"text": "left"}))
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    store.put(("n",), "k", NUTS)
+    asyncio.run(store.aput(("n",), "other", NUTS))
+    kept = store.get(("n",), "k")
+    assert kept is not None
+    assert kept.value == NUTS
+    put.cancel()
+    with suppress(asyncio.CancelledError):
+        loop.run_until_complete(put)
+    loop.close()
 
 
 async def test_a_cancelled_caller_interrupts_no_work_of_others(
