@@ -128,10 +128,10 @@ def message_ids(ids: object) -> list[str]:
         raise InvalidInputError(
             f"ids must be a message id or a list of them, not {quoted(ids)}."
         )
-    return [text for given in several if is_unicode(text := _as_id(given))]
+    return [text for given in several if is_unicode(text := as_id(given))]
 
 
-def _as_id(given: object) -> str:
+def as_id(given: object) -> str:
     """An id as text; of what has none, such as a number of too many digits, one that
     names nothing.
     """
