@@ -121,12 +121,12 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def message_ids(ids: object) -> list[str]:
+def message_ids(ids: object, what: str = "ids") -> list[str]:
     """One id or several as a list of texts."""
     several = [ids] if isinstance(ids, str | int) else ids
     if not isinstance(several, Iterable) or isinstance(several, bytes | Mapping):
         raise InvalidInputError(
-            f"ids must be a message id or a list of them, not {quoted(ids)}."
+            f"{what} must be a message id or a list of them, not {quoted(ids)}."
         )
     return [text for given in several if is_unicode(text := as_id(given))]
 
