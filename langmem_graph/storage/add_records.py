@@ -232,7 +232,10 @@ def _validated(fields: dict[str, Any]) -> Record:
         if fields.get("valid_to") and fields["valid_to"] <= fields["created_at"]:
             fields.setdefault("status", EXPIRED)
         record = Record(**fields)
-        json.dumps(record.model_dump(), default=str, allow_nan=False)
+        written = json.dumps(
+            record.model_dump(), default=str, allow_nan=False, ensure_ascii=False
+        )
+        written.encode()  # lone surrogates are refused
     except InvalidInputError as error:
         raise UnusableRecordError(str(error)) from error
     except ValidationError as error:

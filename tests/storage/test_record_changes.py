@@ -122,6 +122,8 @@ def test_supporting_ids_that_cannot_be(talk: Talk, supporting: Any) -> None:
         *({"record_id": one} for one in (0, False, [], 7, 10**5_000, DEEP)),
         {"source_message_ids": [10**5_000]},
         {"source_message_ids": [DEEP]},
+        *({name: "half \ud800"} for name in ("subject", "attribute", "project")),
+        {"entities": ["half \ud800"]},
     ],
 )
 def test_what_cannot_be_stored_is_rejected_and_spares_the_others(
