@@ -121,17 +121,17 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def message_ids(ids: object) -> list[str]:
+def message_ids(ids: object, what: str = "ids") -> list[str]:
     """One id or several as a list of texts."""
     several = [ids] if isinstance(ids, str | int) else ids
     if not isinstance(several, Iterable) or isinstance(several, bytes | Mapping):
         raise InvalidInputError(
-            f"ids must be a message id or a list of them, not {quoted(ids)}."
+            f"{what} must be a message id or a list of them, not {quoted(ids)}."
         )
-    return [text for given in several if is_unicode(text := _as_id(given))]
+    return [text for given in several if is_unicode(text := as_id(given))]
 
 
-def _as_id(given: object) -> str:
+def as_id(given: object) -> str:
     """An id as text; of what has none, such as a number of too many digits, one that
     names nothing.
     """

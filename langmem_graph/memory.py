@@ -114,6 +114,7 @@ class Memory(Closing):
                 f"forget_on_request must be 'hide' or 'delete', not "
                 f"{quoted(forget_on_request)}."
             )
+        read_only = bool(read_only)  # a part of the key of what is open
         self.settings = settings or Settings()
         self.has_model = model is not None
         location = read_location(path)

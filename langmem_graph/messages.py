@@ -97,7 +97,8 @@ def parse_messages(
     Raises:
         InvalidInputError: no list of messages, no time, or no origin.
     """
-    if origin is not None and origin not in _TRUST:
+    # a tuple takes what has no hash, too
+    if origin is not None and origin not in tuple(_TRUST):
         raise InvalidInputError(
             f"origin must be one of {', '.join(_TRUST)}, not {quoted(origin)}."
         )

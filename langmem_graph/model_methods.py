@@ -2,10 +2,12 @@
 extraction.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from langmem_graph.errors import InvalidInputError, quoted
 from langmem_graph.filters import Where
 from langmem_graph.operation import operation, twin
 from langmem_graph.reports import FlushForecast, FlushReport, OnProgress
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from langmem_graph.reasoning.graph import OnEvent
     from langmem_graph.results import GroundedCall
     from langmem_graph.schemas import Origin
+
+
+_LONGEST_WAIT = 1e9  # seconds: 30 years
 
 
 class ModelMethods(UserMethods):
@@ -264,17 +269,31 @@ class ModelMethods(UserMethods):
 
         Turns that are too few for a batch are not due; `flush` processes them too.
         """
+        seconds = _seconds(timeout)
         if self._pipelines is None:
             return True
         return self._pipelines.loop.run(
-            self._pipelines.worker.drained(self.id, timeout)
+            self._pipelines.worker.drained(self.id, seconds)
         )
 
     @operation("write", model=True)
     async def adrain(self, timeout: float | None = None) -> bool:
         """Async twin of `drain`."""
+        seconds = _seconds(timeout)
         if self._pipelines is None:
             return True
         return await self._pipelines.loop.arun(
-            self._pipelines.worker.drained(self.id, timeout)
+            self._pipelines.worker.drained(self.id, seconds)
         )
+
+
+def _seconds(timeout: object) -> float | None:
+    """How long to wait; None without end."""
+    if timeout is None:
+        return None
+    # NaN is no number of seconds
+    if not (isinstance(timeout, int | float) and timeout <= math.inf):
+        raise InvalidInputError(
+            f"timeout must be a number of seconds, or None, not {quoted(timeout)}."
+        )
+    return min(timeout, _LONGEST_WAIT)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from langmem_graph.editing_methods import EditingMethods
 from langmem_graph.filters import Where, parsed
@@ -14,6 +14,7 @@ from langmem_graph.operation import operation, twin
 from langmem_graph.reports import AddReport, EraseReport, Health
 from langmem_graph.results import SearchBy
 from langmem_graph.retrieval import fast_recall
+from langmem_graph.retrieval.search_common import check_choice, check_k
 from langmem_graph.schemas import MessageHit, Origin, Record, RecordHit
 from langmem_graph.settings import RankingMethod
 from langmem_graph.storage import (
@@ -270,9 +271,14 @@ class UserMemory(EditingMethods, InspectionMethods, ModelMethods):
         searching.
 
         A `where` that is given to `invoke` narrows this one.
+
+        Raises:
+            InvalidInputError: `k` below 1, an unknown `by` or an unusable filter.
         """
         from langmem_graph.retriever import MemoryRetriever
 
+        check_k(k)
+        check_choice("by", by, get_args(SearchBy))
         parsed(where)  # raises for an unusable one
         return MemoryRetriever(user=self, k=k, by=by, where=where)
 

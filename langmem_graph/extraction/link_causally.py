@@ -22,9 +22,14 @@ from langmem_graph.retrieval.quoted_context import as_data
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.times import event_in
 from langmem_graph.schemas import Record
-from langmem_graph.storage import graph_neighbours, record_queries, rounds
+from langmem_graph.storage import (
+    graph_neighbours,
+    pending_messages,
+    record_queries,
+    rounds,
+)
 from langmem_graph.storage.graph_neighbours import CAUSAL
-from langmem_graph.storage.reading import EVERYTHING
+from langmem_graph.storage.reading import EVERYTHING, Reading
 from langmem_graph.storage.record_writes import add_link
 from langmem_graph.storage.user_room import Room
 
@@ -47,6 +52,15 @@ class _Candidates(NamedTuple):
     last: int
 
 
+class _Pair(NamedTuple):
+    """Records of which one brought the other about, by their numbers."""
+
+    cause: int
+    effect: int
+    score: float
+    scorer: str
+
+
 async def causal(
     deps: Dependencies, state: ExtractionState, run: StepRun
 ) -> ExtractionState:
@@ -57,13 +71,15 @@ async def causal(
     if candidates is None:
         return {}
     usage = usage_of(state)
-    causes = 0
+    pairs = list[_Pair]()
     if len(candidates.records) > 1:
         verdicts = await _ask(deps, candidates, usage)
         if verdicts is None and usage.unreachable:
             return {"usage": usage, "round_due": False}
-        causes = await _link(deps, run.user, candidates, verdicts or {})
-    await deps.services.in_room(run.user, lambda room: _note(room, candidates.last))
+        pairs = await _pairs(deps, candidates, verdicts or {})
+    causes = await deps.services.in_room(
+        run.user, lambda room: _finish(room, candidates, pairs, state)
+    )
     return {"usage": usage, "counts": counts_of(state).plus(causes=causes)}
 
 
@@ -98,15 +114,14 @@ async def _ask(
     return None if answer is None else _verdicts(answer, aliases)
 
 
-async def _link(
+async def _pairs(
     deps: Dependencies,
-    user_id: str,
     candidates: _Candidates,
     verdicts: dict[tuple[str, str], Verdict],
-) -> int:
-    """Score the pairs, and link those that pass; returns their number."""
+) -> list[_Pair]:
+    """The pairs whose score passes."""
     if not verdicts:
-        return 0
+        return []
     numbers = candidates.numbers
     texts = {record.record_id: record.text for record in candidates.records}
     scorer = deps.causal or NoScorer()
@@ -119,11 +134,11 @@ async def _link(
     if floor is None:
         floor = THRESHOLDS.get(scorer.name, 0.0)
     scored = zip(verdicts, scores, strict=True)
-    kept = [
-        ((numbers[a], numbers[b]), score) for (a, b), score in scored if score > floor
+    return [
+        _Pair(numbers[a], numbers[b], score, scorer.name)
+        for (a, b), score in scored
+        if score > floor
     ]
-    await deps.services.in_room(user_id, lambda room: _write(room, kept, scorer.name))
-    return len(kept)
 
 
 def _verdicts(
@@ -150,24 +165,32 @@ def _start_of(record: Record) -> datetime:
     return event.start if event else record.said_at
 
 
-def _write(room: Room, kept: list[tuple[tuple[int, int], float]], scorer: str) -> None:
+def _finish(
+    room: Room, candidates: _Candidates, pairs: list[_Pair], state: ExtractionState
+) -> int:
+    """Link the pairs and note what was asked about, unless something was forgotten
+    meanwhile; returns how many pairs passed.
+    """
     with room.database.write_transaction() as connection:
-        active = record_queries.active(
-            connection, {n for pair, _ in kept for n in pair}
-        )
-        for (cause, effect), score in kept:
-            if {cause, effect} <= active:
-                add_link(
-                    connection,
-                    cause,
-                    effect,
-                    CAUSAL,
-                    weight=score,
-                    scorer=scorer,
-                    origin="round",
-                )
+        if pending_messages.generation(connection) != state["generation"]:
+            return 0
+        _write(connection, pairs)
+        rounds.note_causes(connection, candidates.last)
+    return len(pairs)
 
 
-def _note(room: Room, last: int) -> None:
-    with room.database.write_transaction() as connection:
-        rounds.note_causes(connection, last)
+def _write(connection: Reading, pairs: list[_Pair]) -> None:
+    active = record_queries.active(
+        connection, {n for pair in pairs for n in (pair.cause, pair.effect)}
+    )
+    for pair in pairs:
+        if {pair.cause, pair.effect} <= active:
+            add_link(
+                connection,
+                pair.cause,
+                pair.effect,
+                CAUSAL,
+                weight=pair.score,
+                scorer=pair.scorer,
+                origin="round",
+            )

@@ -14,7 +14,7 @@ from langgraph.graph import MessagesState
 from langgraph.managed.base import ManagedValue
 from typing_extensions import TypedDict
 
-from langmem_graph.errors import InvalidInputError
+from langmem_graph.errors import InvalidInputError, quoted
 from langmem_graph.filters import Where
 from langmem_graph.graphs.conversation_messages import (
     is_answered,
@@ -262,6 +262,11 @@ def _node(step: BothStep[dict[str, Any]], messages_key: str) -> Node:
     """A runnable whose annotation tells `add_node` what it takes beside the
     messages.
     """
+    if not isinstance(messages_key, str) or not messages_key:
+        raise InvalidInputError(
+            "messages_key must be the name of the state's key where the conversation "
+            f'is, such as "messages", not {quoted(messages_key)}.'
+        )
     keys = {
         messages_key: list[Any],
         "memory_owner": Annotated[dict[str, Any], latest],

@@ -73,7 +73,8 @@ def search_conversation(
             return []
         search = UserSearch.over(services, view, rooms).by(ranking)
         search = search.asked_at(datetime.now(UTC))
-        hits = joined_search.search_best(search, query, k + NEAR_MISSES * explain, by)
+        behind = NEAR_MISSES if explain else 0
+        hits = joined_search.search_best(search, query, k + behind, by)
     if not explain:
         return [hit.model_copy(update={"signals": None}) for hit in hits]
     missed = [

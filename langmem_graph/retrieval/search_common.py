@@ -3,6 +3,7 @@ neighbours.
 """
 
 import logging
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from langmem_graph.errors import (
     quoted,
 )
 from langmem_graph.filters import Filter
-from langmem_graph.ids_and_times import in_zone, to_utc
+from langmem_graph.ids_and_times import in_zone, message_ids, to_utc
 from langmem_graph.results import RecallMode
 from langmem_graph.retrieval.ranking import QueryDays, Vector
 from langmem_graph.schedule.times import zone_of
@@ -83,7 +84,9 @@ def recall_request(
         )
     check_choice("mode", mode, get_args(RecallMode))
     asked_at = None if at is None else to_utc(at)
-    return RecallRequest(query, mode, k, max_tokens, in_view, asked_at)
+    seen = message_ids(in_view, "in_view")
+    most = min(budget, sys.maxsize)
+    return RecallRequest(query, mode, k, most, seen, asked_at)
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
@@ -102,6 +105,11 @@ def check_query(query: object, k: object) -> None:
         raise InvalidInputError(
             f"The query must be a text with words in it, not {quoted(query)}."
         )
+    check_k(k)
+
+
+def check_k(k: object) -> None:
+    """Raise InvalidInputError for a number of hits that is none."""
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:
         raise InvalidInputError(
             f"k must be a whole number from 1 to {MAX_K:,}, not {quoted(k)}."

@@ -14,7 +14,12 @@ from typing import Any
 from sqlalchemy import Row, insert, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from langmem_graph.ids_and_times import agent_key, is_unique, new_session_key
+from langmem_graph.ids_and_times import (
+    agent_key,
+    is_unique,
+    message_ids,
+    new_session_key,
+)
 from langmem_graph.messages import parse_messages
 from langmem_graph.metadata import checked_metadata
 from langmem_graph.reports import AddReport, RenamedMessage
@@ -105,6 +110,7 @@ def add_messages(
     longest = services.settings.storage.max_message_chars
     about: dict[str, Any] = {"author": author, "room": shared_name(user_id)}
     about |= {"metadata": checked_metadata(metadata), "agent_id": agent_key(agent_id)}
+    before = set(message_ids(given_before, "given_before"))
     new, rejected, without_text = parse_messages(
         messages,
         session_id=session,
@@ -120,7 +126,6 @@ def add_messages(
         return report.model_copy(
             update={"dropped": dropped, "milliseconds": _since(start)}
         )
-    before = set(given_before)
     if (
         before
         and not services.directory.has(user_id)

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from langmem_graph.errors import InvalidInputError
-from langmem_graph.ids_and_times import MAX_ID_BYTES, is_unicode, to_utc
+from langmem_graph.errors import InvalidInputError, quoted
+from langmem_graph.ids_and_times import MAX_ID_BYTES, as_id, is_unicode, to_utc
 from langmem_graph.messages import as_list
 from langmem_graph.reading import redacted_record
 from langmem_graph.reports import RecordsReport, RejectedRecord
@@ -87,11 +87,11 @@ def store_all(
             n = _store(connection, new, change, report)
         except UnusableRecordError as problem:
             named = row.get("record_id") if isinstance(row, Mapping) else None
+            is_text = named is None or isinstance(named, str)
+            shown_id = named if is_text else quoted(named)
             reason = str(problem)
             report.rejected.append(
-                RejectedRecord(
-                    position=position, reason=reason, record_id=named and str(named)
-                )
+                RejectedRecord(position=position, reason=reason, record_id=shown_id)
             )
             continue
         if n is not None:
@@ -122,7 +122,7 @@ def _source_ids(row: object) -> list[str]:
     several = (
         ids if isinstance(ids, Iterable) and not isinstance(ids, str | bytes) else [ids]
     )
-    return [str(message_id) for message_id in several]
+    return [as_id(message_id) for message_id in several]
 
 
 def draft(
@@ -212,14 +212,13 @@ def _sources(row: Mapping[str, Any], messages: NumberedMessages) -> list[str]:
 
 def _carrying(row: Mapping[str, Any], sources: list[str]) -> list[str]:
     """The sources that are not said to be only supporting; at least one must not be."""
-    supporting = row.get("supporting_ids") or []
-    if not isinstance(supporting, list | tuple) or not set(map(str, supporting)) <= set(
-        sources
-    ):
+    given = row.get("supporting_ids") or []
+    supporting = set(map(as_id, given)) if isinstance(given, list | tuple) else None
+    if supporting is None or not supporting <= set(sources):
         raise UnusableRecordError(
             "supporting_ids: a list of ids that source_message_ids has, too"
         )
-    carrying = [source for source in sources if source not in set(map(str, supporting))]
+    carrying = [source for source in sources if source not in supporting]
     if not carrying:
         raise UnusableRecordError(
             "supporting_ids: one source at least must not be in this list"
@@ -235,7 +234,10 @@ def _validated(fields: dict[str, Any]) -> Record:
         if fields.get("valid_to") and fields["valid_to"] <= fields["created_at"]:
             fields.setdefault("status", EXPIRED)
         record = Record(**fields)
-        json.dumps(record.model_dump(), default=str, allow_nan=False)
+        written = json.dumps(
+            record.model_dump(), default=str, allow_nan=False, ensure_ascii=False
+        )
+        written.encode()  # lone surrogates are refused
     except InvalidInputError as error:
         raise UnusableRecordError(str(error)) from error
     except ValidationError as error:

@@ -220,7 +220,15 @@ class MemoryDirectory(NotCopied):
                     continue
                 with closing(sqlite3.connect(address, uri=True)) as ledger:
                     rows = ledger.execute(_OWNER, ["room" if shared else "user_id"])
-                    found += [shared_key(row[0]) if shared else row[0] for row in rows]
+                    keys = [shared_key(row[0]) if shared else row[0] for row in rows]
+                if any(folder_name(key) != folder.name for key in keys):
+                    _log.warning(
+                        "%s was copied or renamed, and is left out: it holds the "
+                        "memory of another user or room",
+                        folder,
+                    )
+                    continue
+                found += keys
             # the others are not to wait for its repair
             except (sqlite3.Error, OSError) as error:
                 _log.warning("the owner of %s cannot be read: %s", file, error)

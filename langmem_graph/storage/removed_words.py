@@ -6,6 +6,7 @@ reads; with `keep=False` it is not kept.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
@@ -40,6 +41,10 @@ SHORTEST = 3
 """Characters of removed words that are looked for in names of projects."""
 LEAST_LEFT = 40
 """Characters that are left of a text by which it is known again without its id."""
+FIELD_LEVELS = 2
+"""Levels of `extra` whose names are fields: its own, and those of a tool call; the
+names in a call's arguments may be the user's words.
+"""
 _MARK = re.compile(r"\[removed on request on \d{4}-\d\d-\d\d\]")
 _RUN = re.compile(b"\x01+")
 _TABLES: dict[str, Table] = {
@@ -115,7 +120,7 @@ class _Remover:
         if text == row["text"]:
             return
         self._gone += spans
-        extra = _without_within(row["extra"], spans, self._mark)
+        extra = _without_within(row["extra"], spans, self._mark, FIELD_LEVELS)
         changed = {"text": text, "chars": len(text), "extra": extra}
         self._change(messages, n, changed)
         reindex_messages(self._connection, [n])
@@ -358,15 +363,25 @@ def _cover(signs: bytearray, start: int, end: int) -> None:
     signs[start:end] = b"\x01" * (end - start)
 
 
-def _without_within(value: Any, spans: Iterable[str], mark: str) -> Any:
-    """The same for every text in a JSON value."""
+def _without_within(
+    value: Any, spans: Iterable[str], mark: str, field_levels: float = math.inf
+) -> Any:
+    """The same for every text in a JSON value, names included below these levels of
+    objects.
+    """
     if isinstance(value, str):
         return _without(value, spans, mark)
     if isinstance(value, list):
-        return [_without_within(one, spans, mark) for one in value]
-    if isinstance(value, dict):
-        return {name: _without_within(one, spans, mark) for name, one in value.items()}
-    return value
+        return [_without_within(one, spans, mark, field_levels) for one in value]
+    if not isinstance(value, dict):
+        return value
+    names = list(value)
+    if field_levels < 1:
+        names = [_without(name, spans, mark) for name in names]
+    parts = [
+        _without_within(part, spans, mark, field_levels - 1) for part in value.values()
+    ]
+    return dict(zip(names, parts, strict=True))
 
 
 def _tells(value: Any, spans: Iterable[str]) -> bool:

@@ -319,16 +319,15 @@ class FolderRoom(LedgerFolder, Room):
         """Check whose folder this is, give up old claims, and compare the index with
         the ledger.
         """
+        owner = self.database.read(owner_of, EVERYTHING)
+        if owner not in (None, self.user_id):
+            raise StorageError(
+                f"The folder {self.folder.name} holds the memory of another user. It "
+                "was copied or renamed; export and import that user's messages instead."
+            )
         if self.read_only:
             return
         with self.database.write_transaction() as connection:
-            owner = owner_of(connection) or self.user_id
-            if owner != self.user_id:
-                raise StorageError(
-                    f"The folder {self.folder.name} holds the memory of another user. "
-                    "It was "
-                    "copied or renamed; export and import that user's messages instead."
-                )
             note_owner(connection, self.user_id)
             if self.index.embedded:
                 outbox_rows.free_all_claims(connection)

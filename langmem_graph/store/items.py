@@ -257,7 +257,7 @@ class Search:
 
     @property
     def _wanted(self) -> int:
-        return self.op.offset + self.op.limit
+        return min(self.op.offset + self.op.limit, _LARGEST)
 
     def _by_words(self) -> dict[int, float]:
         """Items that contain a term of the query, each with the BM25 score of its best

@@ -33,6 +33,7 @@ _ORDER = {
     "$lte": operator.le,
 }
 _OPERATORS = ("$eq", "$ne", *_ORDER)
+_FILTER_LEVELS = 100
 _LONGEST = 10**9  # minutes: 1,900 years, so that the end is a date
 
 
@@ -100,6 +101,10 @@ def _check_read(op: Op) -> None:
         _check_encodable(as_text(op.namespace_prefix))
         _check_filter(op.filter or {})
         return
+    if not isinstance(op.max_depth, int | None):
+        raise InvalidInputError(
+            f"max_depth is a number of labels, not {quoted(op.max_depth)}."
+        )
     for condition in op.match_conditions or ():
         if condition.match_type not in ("prefix", "suffix"):
             raise InvalidInputError(
@@ -205,16 +210,25 @@ def _texts(value: Any, paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-def _check_filter(wanted: Mapping[str, Any]) -> None:
-    """Raise if a filter uses an unknown operator, or one that cannot compare with its
-    value.
+def _check_filter(wanted: object, levels: int = _FILTER_LEVELS) -> None:
+    """Raise if a filter is none, uses an unknown operator, or one that cannot compare
+    with its value.
     """
+    if not (
+        levels
+        and isinstance(wanted, Mapping)
+        and all(isinstance(name, str) for name in wanted)
+    ):
+        raise InvalidInputError(
+            "A filter is a dict of texts and conditions, of at most "
+            f"{_FILTER_LEVELS} levels, such as {{'kind': 'note'}}."
+        )
     for condition in wanted.values():
         if isinstance(condition, Mapping) and _has_operators(condition):
             for name, bound in condition.items():
                 _check_operator(name, bound)
         elif isinstance(condition, Mapping):
-            _check_filter(condition)
+            _check_filter(condition, levels - 1)
 
 
 def _check_operator(name: str, bound: Any) -> None:
@@ -273,7 +287,7 @@ def _meets(namespace: Namespace, condition: MatchCondition) -> bool:
 
 
 def _has_operators(condition: Mapping[str, Any]) -> bool:
-    return any(name.startswith("$") for name in condition)
+    return any(isinstance(name, str) and name.startswith("$") for name in condition)
 
 
 def passes(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:

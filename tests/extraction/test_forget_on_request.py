@@ -152,6 +152,19 @@ def test_the_bytes_stay_only_where_it_is_hidden(
         assert hits(tmp_path, [CODE]) == []
 
 
+def test_it_names_no_argument_of_a_tool_call(told: Any, tmp_path: Path) -> None:
+    user, model = told(forget_on_request="delete")
+    model.answers["Extraction"] = memories()
+    call = {"name": "open_safe", "args": {"tries": {CODE: 2}}, "id": "c1"}
+    answer = {"role": "assistant", "content": REPLY, "tool_calls": [call]}
+    user.add([{**answer, "id": "call"}], session_id="s1", at="2026-05-01")
+    user.flush()
+    ask(user, model)
+    [kept] = user.get_conversation("call")
+    assert kept.tool_calls == [call | {"args": {"tries": {MARK: 2}}}]
+    assert hits(tmp_path, [CODE]) == []
+
+
 def test_a_thread_that_is_sent_again_brings_nothing_back(told: Any) -> None:
     user, model = told()
     ask(user, model)

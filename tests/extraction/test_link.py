@@ -192,6 +192,31 @@ def test_a_server_that_is_down_leaves_causes_due_and_is_asked_nothing_else(
     assert ana.flush().causes == 1
 
 
+def test_an_answer_about_what_was_erased_meanwhile_links_nothing(
+    open_memory: Any,
+) -> None:
+    """Numbers of records begin anew after an erasure."""
+    model = reading()
+
+    def erase_and_answer(question: str) -> Any:
+        model.answers["CausalPairs"] = pair("", "")
+        ana.erase()
+        ana.add({"role": "user", "content": "Hello.", "id": "m"}, session_id="new")
+        texts = ("I like green.", "I like blue.", "I like red.")
+        ana.add_records([{"text": t, "source_message_ids": ["m"]} for t in texts])
+        return pair(ROCK[0], ROCK[1])(question)
+
+    model.answers["CausalPairs"] = erase_and_answer
+    memory = open_memory(model)
+    ana = memory.user("ana")
+    tell(ana, ROCK, "s")
+    assert ana.flush().causes == 0
+    assert causal_edges(memory) == {}
+    before = len(asked(model))
+    ana.flush()
+    assert len(asked(model)) == before + 1
+
+
 def test_an_answer_that_cannot_be_used_costs_no_round(open_memory: Any) -> None:
     model = reading(CausalPairs="prose")
     ana = open_memory(model).user("ana")

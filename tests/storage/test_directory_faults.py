@@ -1,6 +1,7 @@
 """Directories that cannot be used, and ledgers of other versions."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -91,6 +92,21 @@ def test_a_ledger_that_is_refused_is_closed(reopen: Reopen, how: str) -> None:
     links = Path("/proc/self/fd").iterdir()
     opened = [link for link in links if str(other) in os.path.realpath(link)]
     assert opened == [], refused.value
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_copied_folder_is_nobodys(
+    reopen: Reopen, caplog: pytest.LogCaptureFixture, *, read_only: bool
+) -> None:
+    memory = reopen()
+    memory.user("u").add(said("hello"), session_id="s")
+    memory.close()
+    shutil.copytree(folder(memory, "u"), folder(memory, "v"))
+    again = reopen(read_only=read_only)
+    assert [one.user_id for one in again.users()] == ["u"]
+    assert folder(memory, "v").name in caplog.text
+    with pytest.raises(StorageError, match="copied or renamed"):
+        again.user("v").export()
 
 
 def test_an_older_ledger_is_migrated_with_everything_in_it(

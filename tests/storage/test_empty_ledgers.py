@@ -78,11 +78,11 @@ def replaced_by(statements: str) -> Callable[[Path], Path]:
 replaced = replaced_by("CREATE TABLE accounts (name)")
 
 
-def begun(path: Path) -> Path:
-    """The first page of a new ledger beside the index of the former."""
-    ledger = deleted(path)
-    ledger.write_bytes(sqlite_database._first_page())
-    return ledger
+begun = replaced_by(
+    "CREATE TABLE t (x); DROP TABLE t;"
+    f"PRAGMA application_id = {sqlite_database._APPLICATION_ID}"
+)
+"""A ledger that was made without tables beside the index of the former."""
 
 
 def with_a_file_as_index(path: Path) -> Path:
@@ -278,6 +278,23 @@ def test_processes_that_make_one_ledger_at_once_make_one(tmp_path: Path) -> None
     for process in processes:
         process.join(60)
     assert [one.name for one in tmp_path.iterdir()] == ["ledger.db"]
+
+
+def test_a_reader_meets_no_ledger_that_is_half_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, read = os.link, list[Any]()
+
+    def link_and_read(*files: Any) -> None:
+        link(*files)
+        with opened(tmp_path / "m", read_only=True) as reader:
+            read.append(reader.user("a").export())
+
+    monkeypatch.setattr(os, "link", link_and_read)
+    with opened(tmp_path / "m") as memory:
+        memory.user("a").add(said("text"), session_id="s")
+        assert read == [[]]
+        assert len(memory.user("a").export()) == 1
 
 
 def test_a_new_ledger_that_was_not_finished_is_a_new_one(tmp_path: Path) -> None:

@@ -11,6 +11,10 @@ from langmem_graph.memory import Memory
 from tests.support.changes import Talk
 from tests.support.files import folder
 
+DEEP: Any = "porto"
+for _ in range(3_000):
+    DEEP = [DEEP]
+
 
 @pytest.fixture
 def talk(memory: Memory) -> Talk:
@@ -115,9 +119,14 @@ def test_supporting_ids_that_cannot_be(talk: Talk, supporting: Any) -> None:
     [
         {"data": {"F": {"x": float("nan")}}},
         {"subject": "é" * 900, "attribute": "é" * 101},
+        *({"record_id": one} for one in (0, False, [], 7, 10**5_000, DEEP)),
+        {"source_message_ids": [10**5_000]},
+        {"source_message_ids": [DEEP]},
+        *({name: "half \ud800"} for name in ("subject", "attribute", "project")),
+        {"entities": ["half \ud800"]},
     ],
 )
-def test_what_a_database_does_not_take_is_rejected_and_spares_the_others(
+def test_what_cannot_be_stored_is_rejected_and_spares_the_others(
     talk: Talk, field: dict[str, Any]
 ) -> None:
     row = {"text": "New.", "source_message_ids": ["m0"]}

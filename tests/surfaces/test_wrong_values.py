@@ -236,6 +236,57 @@ def test_what_names_no_record_no_form_and_no_argument_is_refused(
             take()
 
 
+REFUSED: dict[str, Callable[[Any], Any]] = {
+    **{
+        f"in_view {one!r}": lambda ana, one=one: ana.recall("tea", in_view=one)
+        for one in (None, 5.5, {"a": 1}, b"a")
+    },
+    **{
+        f"timeout {one!r}": lambda ana, one=one: ana.drain(one)
+        for one in ("soon", math.nan, [])
+    },
+    "origin": lambda ana: ana.add([said("a")], session_id="q", origin=["import"]),
+    "given_before": lambda ana: ana.add([said("a")], session_id="q", given_before=5.5),
+    "k": lambda ana: ana.as_retriever(k="five"),
+    "by": lambda ana: ana.as_retriever(by="sessions"),
+}
+"""Options that are none, each with the words of the error that names it."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_option_is_refused_by_its_name(memory: Memory, name: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"{name.split(maxsplit=1)[0]} must be"):
+        REFUSED[name](memory.user("ana"))
+
+
+async def test_the_asynchronous_methods_refuse_them_too(memory: Memory) -> None:
+    ana: Any = memory.user("ana")
+    with pytest.raises(InvalidInputError, match="in_view must be"):
+        await ana.arecall("tea", in_view=None)
+    with pytest.raises(InvalidInputError, match="timeout must be"):
+        await ana.adrain("soon")
+
+
+@pytest.mark.parametrize("make", [create_recall_node, create_write_node])
+@pytest.mark.parametrize("key", [["messages"], None, 5, ""])
+def test_a_key_of_messages_is_a_text(memory: Memory, make: Any, key: Any) -> None:
+    with pytest.raises(InvalidInputError, match="messages_key must be"):
+        make(memory, messages_key=key)
+
+
+def test_what_can_be_understood_is_taken(memory: Memory, tmp_path: Path) -> None:
+    ana: Any = memory.user("ana")
+    assert ana.drain(10**400)
+    assert ana.drain(math.inf)
+    assert ana.search_conversation("tea", explain="yes")[0].signals
+    assert not ana.search_conversation("tea", explain=None)[0].signals
+    report = ana.add([said("tea", id="m9")], session_id="s", given_before="m9")
+    assert report.forgotten == ["m9"]
+    recalled = ana.recall("tea", in_view="I like tea", max_tokens=10**400)
+    assert "I like tea" not in recalled.context
+    Memory(tmp_path, embeddings="hash", read_only=[]).close()  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("options", "right"),
     [

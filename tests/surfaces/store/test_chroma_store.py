@@ -24,6 +24,9 @@ LABELS = st.sampled_from(
 )
 NAMESPACES = st.lists(LABELS, min_size=1, max_size=3).map(tuple)
 KEYS = st.sampled_from(["k", "K", "k%", "", "ключ", "k.1"])
+DEEP: dict[str, Any] = {}
+for _ in range(3_000):
+    DEEP = {"a": DEEP}
 NUMBERS = st.integers(-3, 3) | st.sampled_from([0.5, 2.5])
 WORDS = st.sampled_from(["", "x", "X", "xy", "'; --", "ü"])
 
@@ -190,12 +193,23 @@ def test_a_batch_that_cannot_be_done_does_nothing(store: ChromaStore) -> None:
         PutOp(("n", "\ud800"), "bad", NUTS),
         SearchOp(("n",), limit=-1),
         SearchOp(("n",), limit=1.5),  # type: ignore[arg-type]
+        SearchOp(("n",), filter=5),  # type: ignore[arg-type]
+        SearchOp(("n",), filter={"a": {1: "b"}}),
+        SearchOp(("n",), filter=DEEP),
         ListNamespacesOp(limit=None),  # type: ignore[arg-type]
+        ListNamespacesOp(max_depth="x"),  # type: ignore[arg-type]
         ListNamespacesOp(match_conditions=(MatchCondition("infix", ("n",)),)),
     ):
         with pytest.raises(ValueError, match=r"\w"):
             store.batch([PutOp(("n",), "good", NUTS), bad])
     assert store.search(()) == []
+
+
+def test_a_page_may_be_larger_than_any_number_of_items(store: ChromaStore) -> None:
+    store.put(("n",), "k", NUTS)
+    for query in (None, "nuts"):
+        assert keys(store.search(("n",), query=query, limit=2**70)) == ["k"]
+        assert store.search(("n",), query=query, offset=2**70) == []
 
 
 def test_pages_are_newest_first_and_do_not_overlap(store: ChromaStore) -> None:
