@@ -134,6 +134,25 @@ def test_what_is_forgotten_meanwhile_is_not_shown(open_memory: Any) -> None:
     assert "m4" not in {hit.message_id for hit in found.evidence}
 
 
+@pytest.mark.parametrize("how", ["forget", "erase"])
+def test_words_whose_id_another_text_has_meanwhile_are_not_shown(
+    open_memory: Any, how: str
+) -> None:
+    model = good()
+    ana = open_memory(model).user("ana")
+
+    def edited(prompt: str) -> dict[str, Any]:
+        answer = unify(prompt)
+        ana.forget(message="m4") if how == "forget" else ana.erase()
+        said = {"role": "user", "content": "Lena liked a book.", "id": "m4"}
+        ana.add([said], session_id="s")
+        return answer
+
+    model.answers["Unification"] = edited
+    found = ana.recall(ASKED, mode="reason")
+    assert "lamp" not in str(found)
+
+
 @pytest.mark.parametrize("gone", ["m2", "m3"])
 def test_facts_that_are_forgotten_meanwhile_disagree_no_more(
     open_memory: Any, gone: str
