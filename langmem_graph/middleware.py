@@ -291,7 +291,8 @@ class MemoryMiddleware(NotCopied, AgentMiddleware[MemoryAgentState, Any, Any]):
                 cached = await either(blocking, self._checked)(request, grounded)
             return cached
 
-        question = await once(check, blocking) if self._grounded.asks else None
+        user = self._turn.user(config)
+        question = await once(check, user, blocking) if self._grounded.asks else None
         checked = ask_human(tool["name"], question) if question else await check()
         if checked is None:
             return refused(tool["name"], request.tool_call["id"])

@@ -29,7 +29,7 @@ OnContradiction = Literal["flag", "interrupt"]
 Arguments = Mapping[str, Any]
 Question = dict[str, Any] | None
 """The `arguments`, `contradictions`, `offered` values and `sources` that a human is
-shown.
+shown, and the `user` whose memory they are of.
 """
 MOST_PARTS = 40  # of an agent's list or object that are looked for in a text
 _log = logging.getLogger(__name__)
@@ -263,35 +263,45 @@ def ask_human(name: str, question: Mapping[str, Any]) -> Checked | None:
 
 
 async def once(
-    check: Callable[[], Coroutine[Any, Any, Checked]], blocking: bool
+    check: Callable[[], Coroutine[Any, Any, Checked]], user: str, blocking: bool
 ) -> Question:
-    """The question for a human about a call, computed only once.
+    """The question for a human about a user's call, computed only once.
 
     A resumed graph runs the tool's node again, perhaps in another process. The model
     might then answer differently or not at all, and a call that a human has refused
     would run. So the question is saved, and streamed, with the node's other results;
-    the interrupt holds the same.
+    the interrupt holds the same. Where another user resumes the run, the answer is
+    about the call as it is for them: what is saved holds the first one's memory.
     """
 
     def question() -> Question:
-        return _question_of(at_once(check()))
+        return _question_of(at_once(check()), user)
 
     async def aquestion() -> Question:
-        return _question_of(await check())
+        return _question_of(await check(), user)
 
     saved: Any = task(name="memory_grounding")
     found: Question = (
         saved(question)().result() if blocking else await saved(aquestion)()
     )
-    return found
+    if found is None or found.get("user") == user:
+        return found
+    return _shown(await check(), user)
 
 
-def _question_of(checked: Checked) -> Question:
+def _question_of(checked: Checked, user: str) -> Question:
     """The question; None where nothing contradicts memory and nothing is offered."""
-    if not (checked.notes or checked.offered):
-        return None
-    shown = {"offered": checked.offered, "sources": checked.sources}
-    return {"arguments": checked.arguments, "contradictions": checked.notes, **shown}
+    return _shown(checked, user) if checked.notes or checked.offered else None
+
+
+def _shown(checked: Checked, user: str) -> dict[str, Any]:
+    return {
+        "user": user,
+        "arguments": checked.arguments,
+        "contradictions": checked.notes,
+        "offered": checked.offered,
+        "sources": checked.sources,
+    }
 
 
 def refused(name: str, call_id: str | None) -> ToolMessage:

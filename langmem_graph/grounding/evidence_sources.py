@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from langmem_graph.messages import is_bare_call
 from langmem_graph.results import Fact
+from langmem_graph.retrieval.facts import still_says
 from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.quoted_context import of_room
 from langmem_graph.retrieval.search_common import RoomSearch, SearchNotes, UserSearch
@@ -212,8 +213,8 @@ def _rank(source: Source) -> tuple[bool, bool, bool, str]:
 async def current_sources(
     services: Services, run: StepRun, sources: Sequence[Source]
 ) -> dict[str, Source | None]:
-    """The sources as stored now, by alias; None for a source that was forgotten or
-    superseded.
+    """The sources as stored now, by alias; None for a source that was forgotten,
+    changed or superseded.
     """
     stored = await _stored(
         services, run, [(s.room, s.message_ids, s.record_ids) for s in sources]
@@ -261,7 +262,21 @@ def _current(source: Source, stored: StoredFacts) -> Source | None:
     available = stored.current | stored.messages.keys()
     if not {*source.message_ids, *source.record_ids} <= available:
         return None
+    if not _still_says(source, stored):
+        return None
     return replace(source, superseded=stored.superseded_texts(source.message_ids))
+
+
+def _still_says(source: Source, stored: StoredFacts) -> bool:
+    """Whether all that was shown of a source stands in what its ids name now."""
+    messages = [stored.messages[message].text for message in source.message_ids]
+    records = [stored.records[record].text for record in source.record_ids]
+    if not all(still_says(source.text, text) for text in records or messages):
+        return False
+    if not messages:  # the request, or a record that was made of none
+        return True
+    shown = {text for text in (source.said, *source.trusted) if text}
+    return shown <= {text[:LONGEST] for text in messages}
 
 
 def _origin(message: Message, user: str) -> Origin:

@@ -376,6 +376,7 @@ class Reply(Generic[T]):
     detail: str = ""
     text: str = ""  # all that the model wrote
     refused: list[str] = field(default_factory=list)  # parts left out or cut
+    is_late: bool = False  # there was none in time
 
     def checked(self, check: Callable[[T], str | None]) -> Self:
         """The reply, without the answer where the step that asked finds a problem in

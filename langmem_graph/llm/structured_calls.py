@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
-from time import perf_counter
+from math import inf
+from time import monotonic, perf_counter
 from typing import Any, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -163,12 +164,14 @@ class ModelRunner:
         question: str,
         usage: RunUsage,
         check: Callable[[T], str | None] = lambda _: None,
+        *,
+        left: float = inf,
     ) -> T | None:
         """Ask for one answer; the result is None if it is unusable even after one
         repair.
 
         An answer of which some parts can be used is not repaired; `usage.dropped` names
-        the others.
+        the others. A call without an answer in time is not made again.
 
         Args:
             schema: pydantic model; its strings and lists should have a maximum length.
@@ -177,16 +180,19 @@ class ModelRunner:
             usage: the cost of the call is added to it.
             check: says what is wrong with an answer that fits the schema; None if
                 nothing is.
+            left: seconds that the run has left for the call and its repair.
         """
+        ends = monotonic() + left
         messages: list[BaseMessage] = [SystemMessage(prompt), HumanMessage(question)]
         for attempt in range(2):
-            if self.is_spent(usage):
+            seconds = min(ends - monotonic(), self._limits.seconds)
+            if seconds <= 0 or self.is_spent(usage):
                 usage.problems.append(f"{schema.__name__}: the budget is spent")
                 return None
             reply = await self._noted_call(
-                schema, messages, usage, check, repair=bool(attempt)
+                schema, messages, usage, check, seconds, repair=bool(attempt)
             )
-            if reply.answer is not None:
+            if reply.answer is not None or reply.is_late:
                 return reply.answer
             messages = [*messages[:2], _repair(reply)]
         return None
@@ -202,6 +208,7 @@ class ModelRunner:
         messages: Sequence[BaseMessage],
         usage: RunUsage,
         check: Callable[[T], str | None],
+        seconds: float,
         *,
         repair: bool,
     ) -> Reply[T]:
@@ -212,7 +219,7 @@ class ModelRunner:
         spent = RunUsage(calls=1, repairs=int(repair))
         try:
             with span("model", answer=schema.__name__, repair=repair) as noting:
-                read = await self._once(schema, messages, spent)
+                read = await self._once(schema, messages, spent, seconds)
                 noting.note(
                     input_tokens=spent.input_tokens, usable=read.answer is not None
                 )
@@ -244,7 +251,11 @@ class ModelRunner:
         )
 
     async def _once(
-        self, schema: type[T], asked: Sequence[BaseMessage], spent: RunUsage
+        self,
+        schema: type[T],
+        asked: Sequence[BaseMessage],
+        spent: RunUsage,
+        seconds: float,
     ) -> Reply[T]:
         start = perf_counter()
         try:
@@ -253,11 +264,12 @@ class ModelRunner:
             )
             invoke = _messages_of(asks).invoke
             call = in_thread(invoke, list(asked), labelled(schema.__name__))
-            answer: Any = await asyncio.wait_for(call, self._limits.seconds)
+            answer: Any = await asyncio.wait_for(call, seconds)
         except TimeoutError:
             spent.unreachable += 1
             await self._count(spent, None, schema, asked)
-            return Reply(problem=f"no answer within {self._limits.seconds:.0f} seconds")
+            late = f"no answer within {seconds:.0f} seconds"
+            return Reply(problem=late, is_late=True)
         except Exception as error:  # noqa: BLE001  # every provider raises errors of its own
             spent.unreachable += _is_unreachable(error)
             await self._count(spent, None, schema, asked)

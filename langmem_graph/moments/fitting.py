@@ -1,7 +1,7 @@
 """How well the day on which something was said fits the days that a question names."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
@@ -34,6 +34,12 @@ class Asked:
         """How well a day fits it, from 0 to 1."""
         spans = _in_its_year(self, said) if self.dates else self.days
         return max((_fit(days, self.grain, said) for days in spans), default=0.0)
+
+    def spans(self, years: Iterable[int]) -> set[Days]:
+        """The days that it means; of a date without a year those of each of these."""
+        if not self.dates:
+            return set(self.days)
+        return {days for year in years for days in _in_its_year(self, date(year, 1, 1))}
 
 
 def asked_days(question: str, asked: date | None) -> list[Asked]:

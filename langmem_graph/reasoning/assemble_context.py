@@ -20,6 +20,7 @@ from langmem_graph.retrieval.facts import (
     fact_id,
     first_chains,
     hits_by_id,
+    still_says,
 )
 from langmem_graph.retrieval.joined_search import each_room
 from langmem_graph.retrieval.quoted_context import (
@@ -43,12 +44,12 @@ from langmem_graph.rooms import shared_name
 from langmem_graph.runtime import StepRun
 from langmem_graph.schedule.model_written_times import read_day
 from langmem_graph.schedule.times import between
-from langmem_graph.schemas import Label, MessageHit
+from langmem_graph.schemas import Label, MessageHit, Record
 from langmem_graph.settings import Settings
 from langmem_graph.storage import record_queries
 from langmem_graph.storage.memory_services import Services
 from langmem_graph.storage.reading import Reading
-from langmem_graph.storage.superseded_labels import labels_of_records
+from langmem_graph.storage.superseded_labels import labelled_records
 from langmem_graph.storage.user_room import Room
 from langmem_graph.threads import in_thread
 from langmem_graph.tokens import TokenCounter, token_counter
@@ -149,7 +150,7 @@ class _Stored:
     """The profile; for a vague turn also projects and schedule."""
     # those behind the facts
     messages: dict[Placed, MessageHit] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)  # forgotten or superseded since found
+    gone: set[str] = field(default_factory=set)  # forgotten or changed since found
     labels: dict[str, list[Label]] = field(default_factory=dict)  # by the facts' ids
     room: str | None = None  # the shared room, where it is of one
 
@@ -334,23 +335,29 @@ def _read_room(
     vague: VagueTurnContext,
 ) -> _Stored:
     messages = hits_by_id(connection, (*facts, *vague.facts()))
-    records = record_queries.numbers_of(
+    numbers = record_queries.numbers_of(
         connection, (f.record_id for f in facts if f.record_id)
     )
-    active = record_queries.current(connection, records.values())
-    of_records = labels_of_records(connection, records.values())
-    current = {record for record, n in records.items() if n in active}
-    labels = {
-        fact_id("record", room, one): of_records.get(n, [])
-        for one, n in records.items()
+    active = record_queries.current(connection, numbers.values())
+    records = labelled_records(connection, numbers.values())
+    stored: dict[str, MessageHit | Record] = {
+        fact_id("record", room, record.record_id): record for record in records.values()
     }
-    labels |= {
-        fact_id("message", *place): hit.labels for place, hit in messages.items()
+    stored |= {fact_id("message", *place): hit for place, hit in messages.items()}
+    past = {
+        fact_id("record", room, record.record_id)
+        for n, record in records.items()
+        if n not in active
     }
-    stored = {fact_id("message", *place) for place in messages}
-    stored |= {fact_id("record", room, record) for record in current}
+    labels = {name: item.labels for name, item in stored.items()}
     outdated = {fact.id for fact in facts if fact.outdated and labels.get(fact.id)}
-    gone = {fact.id for fact in facts} - stored - outdated
+    shown = (stored.keys() - past) | outdated
+    kept = {
+        fact.id
+        for fact in facts
+        if fact.id in shown and still_says(fact.text, stored[fact.id].text)
+    }
+    gone = {fact.id for fact in facts} - kept
     return _Stored(vague, messages, gone, labels, room)
 
 

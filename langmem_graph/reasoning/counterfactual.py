@@ -71,9 +71,10 @@ async def counterfactual(
     lines += ["Facts:", *aliases.lines(), request_line(state["query"])]
     question = "\n".join(lines)
     prompt = load_prompt("counterfactual")
-    asked = (
-        await deps.runner.ask(Consequences, prompt, question, usage) if fresh else None
-    )
+    asked = None
+    if fresh:
+        left = deps.goals.left(state["started"])
+        asked = await deps.runner.ask(Consequences, prompt, question, usage, left=left)
     risks = risks_of(asked.against, aliases) if asked else []
     risks += [
         Risk(claim=" ".join(risk.claim.split()), basis="world") for risk in possible

@@ -46,9 +46,7 @@ async def further(deps: GoalDependencies, state: GoalState, run: StepRun) -> Goa
     problem = None
     found = list[Fact]()
     try:
-        found = await asyncio.wait_for(
-            _unseen(step), max(deps.left(state), LEAST_SECONDS)
-        )
+        found = await asyncio.wait_for(_unseen(step), max(step.left, LEAST_SECONDS))
     except Exception as error:  # noqa: BLE001  # any retriever's own; what was found is still true
         problem = run.problem("looking for further items failed", error)
     answer = None
@@ -125,7 +123,7 @@ async def _ask(step: GoalStep, aliases: FactAliases) -> FurtherItems | None:
     lines = [now_line(step.state.get("now", "")), *rows, "Facts:", *aliases.lines()]
     question = "\n".join([*lines, request_line(step.state["query"])])
     return await step.deps.runner.ask(
-        FurtherItems, load_prompt("further"), question, step.usage
+        FurtherItems, load_prompt("further"), question, step.usage, left=step.left
     )
 
 

@@ -81,7 +81,7 @@ async def plan(deps: GoalDependencies, state: GoalState, run: StepRun) -> GoalSt
     proof.unplanned = answer is None and not is_unreachable
     if answer is None and is_unreachable:
         # the model does not answer at all
-        proof.status = "exhausted"
+        proof.status = "budget" if step.is_over() else "exhausted"
         proof.ended = True
     elif answer is not None:
         _take(answer, aliases, step)
@@ -121,7 +121,7 @@ async def _ask(step: GoalStep, aliases: FactAliases) -> GoalPlan | None:
         return _malformed(answer)
 
     answer = await step.deps.runner.ask(
-        GoalPlan, load_prompt("plan"), question, step.usage, check
+        GoalPlan, load_prompt("plan"), question, step.usage, check, left=step.left
     )
     return answer or next(reversed(usable), None)
 
@@ -312,7 +312,8 @@ def build(
         if not proof.subgoals:
             return "plan"
         return [
-            Send("retrieve", form.dump(one)) for one in _due(proof, deps.left(state))
+            Send("retrieve", form.dump(one))
+            for one in _due(proof, deps.left(state["started"]))
         ]
 
     def after_unify(state: GoalState) -> Any:

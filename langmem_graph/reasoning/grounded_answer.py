@@ -44,7 +44,10 @@ async def answer(
 
         prompt = load_prompt("answer")
         question = _question(state, reasoning, aliases)
-        given = await deps.runner.ask(GroundedAnswer, prompt, question, usage, check)
+        left = deps.goals.left(state["started"])
+        given = await deps.runner.ask(
+            GroundedAnswer, prompt, question, usage, check, left=left
+        )
         used = (
             [fact.id for fact in aliases.resolve(given.facts)]
             if given and given.known

@@ -113,9 +113,9 @@ class GoalDependencies:
     lookup: Lookup
     alone: bool = False  # the loop is a graph of its own and has a budget of its own
 
-    def left(self, state: GoalInput) -> float:
-        """Seconds that are left; below zero where time is up."""
-        return self.settings.reasoning.seconds - (time.time() - state["started"])
+    def left(self, started: float) -> float:
+        """Seconds that are left of a recall; below zero where time is up."""
+        return self.settings.reasoning.seconds - (time.time() - started)
 
 
 class GoalStep:
@@ -132,9 +132,14 @@ class GoalStep:
         self.usage = state.get("usage", RunUsage()).copy()
         self.recorder = run.recorder(state.get("trace") or [])
 
+    @property
+    def left(self) -> float:
+        """Seconds that are left; below zero where time is up."""
+        return self.deps.left(self.state["started"])
+
     def is_over(self) -> bool:
         """True when calls, tokens or time are used up."""
-        return self.deps.left(self.state) < 0 or self.deps.runner.is_spent(self.usage)
+        return self.left < 0 or self.deps.runner.is_spent(self.usage)
 
     def update(self) -> GoalState:
         """What of the state changes."""

@@ -70,6 +70,7 @@ async def _ask(step: GoalStep, fresh: list[Fact]) -> None:
         _question(step.state, proof, aliases),
         step.usage,
         lambda given: given.loss_in("look_for"),  # together they are one rule's body
+        left=step.left,
     )
     proof.dropped = []
     proof.unusable = answer is None

@@ -233,6 +233,15 @@ def fact_of_message(hit: MessageHit) -> Fact:
     )
 
 
+def still_says(text: str, stored: str) -> bool:
+    """Whether a fact's text is that of the message or record which is stored now under
+    the same id; of a long one it is a part.
+    """
+    if len(stored) <= LONGEST:
+        return text == stored
+    return text.removeprefix("… ").removesuffix(" …") in stored
+
+
 def interleaved(lists: Sequence[Sequence[Fact]]) -> list[Fact]:
     """The best fact of every list, then the second best of each, and so on, each fact
     once.

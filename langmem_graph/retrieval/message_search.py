@@ -50,7 +50,8 @@ def gather(
     sought: Sought,
     ranked: RankedRecords | None = None,
 ) -> Candidates:
-    """The best messages by vector, by words and by the records that cite them, joined.
+    """The best messages by vector, by words, by the days that the query names and by
+    the records that cite them, joined.
 
     Where the vectors are held in memory, a thread compares them while words are looked
     up.
@@ -70,6 +71,7 @@ def gather(
             near = search.near(connection, MESSAGES, vector, sought.dense)
         else:
             near = held.nearest(cosines, sought.dense, passes)
+        near += search.said_on_days(connection, MESSAGES, sought)
     with notes.stage("records"):
         ranked = (
             ranked or found_records(search, connection, sought, state.record).ranked()

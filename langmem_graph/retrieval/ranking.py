@@ -7,7 +7,7 @@ Messages have no recency signal: what matters may have been said long ago.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from langmem_graph.embeddings.cosine_scale import CosineScale
 from langmem_graph.ids_and_times import in_zone, to_utc
 from langmem_graph.moments.fitting import Asked, asked_days, best_fit
+from langmem_graph.moments.moment import Days
 from langmem_graph.settings import Settings
 from langmem_graph.storage.message_queries import Facts
 from langmem_graph.storage.vector_rows import Centroids
@@ -63,6 +64,7 @@ TOP_DENSE, TOP_WORDS, TOP_RECORDS, PROFILE = 3, 8, 3, 8
 """A session's averaged cosines, BM25 and record scores, and the sessions in the profile
 signal.
 """
+MOST_SPANS = 100  # days of a query whose messages are looked up; ours
 # score of a candidate that a method with one signal did not find; it is no hit
 NOT_FOUND = -np.inf
 
@@ -101,6 +103,27 @@ class QueryDays:
         """
         named = asked_days(query, asked.date() if asked else None)
         return cls(tuple(named), (asked.tzinfo if asked else None) or UTC)
+
+    def spans(self, years: Iterable[int]) -> list[tuple[datetime, datetime]]:
+        """Begin and end of the times that are meant, in naive UTC, the newest first; of
+        dates without a year those of each of these.
+
+        A whole year says too little of when something was said.
+        """
+        meant = set[Days]()
+        for asked in self.named:
+            if asked.grain != "year":
+                meant |= asked.spans(years)
+        newest = sorted(meant, reverse=True)[:MOST_SPANS]
+        return [(self._start(days.first), self._start(days.last, 1)) for days in newest]
+
+    def _start(self, day: date, later: int = 0) -> datetime:
+        """When a day begins on the user's clock, or one that is so many days later."""
+        try:
+            begin = datetime.combine(day + timedelta(days=later), time.min, self.zone)
+            return begin.astimezone(UTC).replace(tzinfo=None)
+        except OverflowError:  # on the first or the last day that there is
+            return datetime.max if later else datetime.min
 
     def fit(self, times: Sequence[datetime]) -> Scores:
         """How well each time fits the best of the days; zeros where there is none."""

@@ -100,7 +100,8 @@ def found_records(
     )
     words = _by_words(connection, terms, sought.words, allowed, counted)
     near = near_records(search, connection, vector, sought.dense, allowed)
-    candidates = {*words, *near}
+    told = search.said_on_days(connection, RECORDS, sought)
+    candidates = {*words, *near, *told}
     active = (
         record_queries.active(connection, candidates) if allowed is None else allowed
     )

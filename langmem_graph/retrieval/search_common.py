@@ -329,6 +329,19 @@ class RoomSearch:
             *nearest(exact, vector, k),
         ]
 
+    def said_on_days(
+        self, connection: Reading, layer: str, sought: Sought
+    ) -> list[int]:
+        """The layer's items that were said on the days which the query names: as many
+        as there are candidates by vector, the nearest.
+        """
+        if sought.vector is None or not sought.days.named:
+            return []
+        spans = sought.days.spans(connection.said_years(layer))
+        told = connection.said_within(layer, spans, MOST_COMPARED)
+        rows = vector_rows.vectors_of(connection, told, layer)
+        return nearest([rows], sought.vector, sought.dense)
+
     def held(self, connection: Reading, state: State) -> HeldVectors | None:
         """The vectors of messages, where they are too many to read each time and few
         enough.

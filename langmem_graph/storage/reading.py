@@ -5,7 +5,8 @@ tables themselves, or the part of them that passes the view's filter. What a wri
 transaction yields is a reading of everything.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +23,7 @@ from langmem_graph.storage.where_conditions import (
     records_seen,
 )
 
+MOST_YEARS = 100  # in which a date without a year is looked up; ours
 EVERYTHING: Filter | None = None
 """In place of a filter: what is read is shown to nobody, or all of it may be."""
 
@@ -54,6 +56,35 @@ class Reading(Connection):
             return set(items)
         n = (self.messages if layer == MESSAGES else self.records).c.n
         return {row.n for row in rows_where_in(self, sa.select(n), n, items)}
+
+    def said_years(self, layer: str) -> range:
+        """From the year of the oldest to that of the newest of them that may be seen;
+        of very many the last `MOST_YEARS`.
+        """
+        _, at = self._said(layer)
+        query = sa.select(sa.func.min(at), sa.func.max(at))
+        oldest, newest = self.execute(query).one()
+        if newest is None:
+            return range(0)
+        return range(max(oldest.year, newest.year - MOST_YEARS), newest.year + 1)
+
+    def said_within(
+        self, layer: str, spans: Sequence[tuple[datetime, datetime]], most: int
+    ) -> list[int]:
+        """Those that may be seen which were said within these times, in naive UTC; of
+        more than `most`, the newest.
+        """
+        if not spans:
+            return []
+        n, at = self._said(layer)
+        within = sa.or_(*((at >= begin) & (at < end) for begin, end in spans))
+        newest = sa.select(n).where(within).order_by(n.desc()).limit(most)
+        return list(self.scalars(newest))
+
+    def _said(self, layer: str) -> tuple[sa.ColumnElement[int], sa.ColumnElement[Any]]:
+        if layer == MESSAGES:
+            return self.messages.c.n, self.messages.c.at
+        return self.records.c.n, self.records.c.said_at
 
     def matching(self, layer: str) -> sa.Select[Any] | None:
         """Selects the numbers of all messages, or of the records that hold, that match

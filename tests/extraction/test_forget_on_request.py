@@ -100,6 +100,20 @@ def test_it_is_in_nothing_that_is_read(told: Any) -> None:
     assert user.doctor(sample=0).problems == []
 
 
+def test_it_is_not_shown_where_a_model_was_thinking_about_it(told: Any) -> None:
+    user, model = told()
+
+    def plan(prompt: str) -> dict[str, Any]:
+        assert CODE in prompt
+        ask(user, model)
+        shown = re.findall(rf"^(f\d+): .*{CODE}", prompt, re.MULTILINE)
+        return {"intent": "lookup", "sure": True, "facts": shown}
+
+    model.answers["GoalPlan"] = plan
+    found = user.recall("the code of the key safe", mode="reason")
+    assert CODE not in str(found)
+
+
 def test_texts_far_from_the_request_are_found_by_the_name(told: Any) -> None:
     user, model = told()
     model.answers["Extraction"] = memories()

@@ -156,6 +156,24 @@ def test_what_is_forgotten_while_the_model_answers_fills_nothing(
     assert call.warnings == ["seat is left out: was forgotten or changed meanwhile"]
 
 
+@pytest.mark.parametrize("how", ["forget", "erase"])
+def test_words_whose_id_another_text_has_meanwhile_fill_nothing(
+    memory: Memory, how: str
+) -> None:
+    ana = memory.user("ana")
+
+    def late(prompt: str) -> Any:
+        source = showing(prompt, SAID["a"])
+        ana.forget(message="a") if how == "forget" else ana.erase()
+        edited = {"role": "user", "content": "My seat is up to you.", "id": "a"}
+        ana.add([edited], session_id="s")
+        return filling(("seat", "12A", source, "12A"))
+
+    call = answered(memory, Trip, late)
+    assert call.arguments == {}
+    assert call.warnings == ["seat is left out: was forgotten or changed meanwhile"]
+
+
 def test_what_an_agent_put_into_a_call_is_no_source(memory: Memory) -> None:
     """Its guess would come back as what memory says."""
     guess = {"name": "Trip", "args": {"seat": "30F", "bags": 9}, "id": "c"}

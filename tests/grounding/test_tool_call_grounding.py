@@ -479,3 +479,22 @@ def test_what_is_kept_for_a_question_is_the_question(memory: Memory) -> None:
     seen = {name: update for c in made.stream(ask(), ANA) for name, update in c.items()}
     (question,) = seen["__interrupt__"]
     assert question.value == {"tool": "book_flight", **seen["memory_grounding"]}
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("agreed", [True, False])
+async def test_another_user_who_resumes_sends_nothing_of_the_first_one(
+    memory: Memory, way: str, agreed: bool
+) -> None:
+    args = {"destination": "Oslo", "seat": None, "bags": 9}
+    made = agent(memory, args, on_contradiction="interrupt")
+    (question,) = made.invoke(ask(), ANA)["__interrupt__"]
+    assert question.value["arguments"]["seat"] == "aisle"
+    ben = {"configurable": {**ANA["configurable"], "user_id": "ben"}}
+    answer: Any = Command(resume=agreed)
+    if way == "invoke":
+        made.invoke(answer, ben)
+    else:
+        await made.ainvoke(answer, ben)
+    assert len(RAN) == agreed
+    assert all(ran == args for ran in RAN)

@@ -180,10 +180,37 @@ def test_a_call_that_never_returns_is_given_up() -> None:
     assert answer is None
     assert time.monotonic() - start < 30
     end.set()
-    assert usage.unreachable == 2
-    assert [note.problem for note in usage.calls_made] == [
-        "no answer within 0 seconds"
-    ] * 2
+    assert usage.unreachable == 1
+    assert [note.problem for note in usage.calls_made] == ["no answer within 0 seconds"]
+
+
+def test_a_call_gets_no_more_seconds_than_its_run_has_left() -> None:
+    end = threading.Event()
+    late = ScriptedChatModel(answers={"Extraction": lambda _: end.wait(60)})
+    start = time.monotonic()
+    answer, usage = ask(late, left=0.1)
+    assert time.monotonic() - start < 10
+    end.set()
+    assert answer is None
+    assert usage.calls == 1
+
+
+def test_no_call_begins_where_no_seconds_are_left() -> None:
+    answer, usage = ask(scripted(GOOD), left=0.0)
+    assert answer is None
+    assert usage.calls == 0
+    assert usage.problems == ["Extraction: the budget is spent"]
+
+
+def test_a_repair_gets_what_the_first_call_has_left() -> None:
+    end = threading.Event()
+    answers: list[Any] = [BAD, lambda _: end.wait(60)]
+    start = time.monotonic()
+    answer, usage = ask(ScriptedChatModel(answers={"Extraction": answers}), left=0.5)
+    assert time.monotonic() - start < 10
+    end.set()
+    assert answer is None
+    assert usage.calls == 2
 
 
 HANGING = """

@@ -12,6 +12,8 @@ from langmem_graph.errors import LangMemGraphError
 from langmem_graph.memory import Memory, UserMemory
 from langmem_graph.settings import RankingSettings, Settings, StorageSettings
 from tests.conftest import said
+from tests.retrieval.test_asked_days import ASKED, DAY, FEW, route, told
+from tests.support.settings import nested
 from tests.support.shown_code import blocks, run_page
 
 WORDS = """garden bees boat harbour trumpet café Überzug 京都 京都の 犬 сады लिखना Anna Bert knee
@@ -198,6 +200,14 @@ def test_both_engines_answer_alike(
 @pytest.mark.timeout(1_800)
 def test_both_engines_answer_alike_for_long(tmp_path: Path, database: str) -> None:
     run(tmp_path, database, 7, 2_000)
+
+
+def test_a_day_is_found_among_more_messages_than_are_candidates(database: str) -> None:
+    with Memory(database, embeddings="hash", settings=nested(**FEW)) as memory:
+        ana = told(memory)
+        for question, days in DAY.items():
+            found = ana.recall(question, at=ASKED, mode="fast", k=3)
+            assert f"I walked to {route(days)}." in found.context, question
 
 
 def test_odd_messages_are_stored_alike(tmp_path: Path, database: str) -> None:

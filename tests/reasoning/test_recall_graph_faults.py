@@ -1,6 +1,8 @@
 """The recall graph with bad input, failing memory and odd models."""
 
 from pathlib import Path
+from threading import Event
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -114,6 +116,34 @@ def test_odd_answers_of_a_provider_are_no_answers(
     assert found.report.status == "degraded"
 
 
+LIST = {"rows": [{"item": "lamp", "facts": ["f1"]}], "sure": True}
+HANGING: Any = {
+    "GoalPlan": good,
+    "Unification": good,
+    "FurtherItems": lambda **late: good(GoalPlan=LIST, **late),
+    "Consequences": acting,
+}
+
+
+@pytest.mark.parametrize("step", HANGING)
+def test_a_model_that_hangs_is_waited_for_no_longer_than_a_recall_may_take(
+    open_memory: Any, step: str
+) -> None:
+    ended = Event()
+    model = HANGING[step](**{step: lambda _: ended.wait(60)})
+    limits = {"reasoning__seconds": 1.5, "reasoning__call_seconds": 30}
+    narrow = {"reasoning__plan_facts": 1, "reasoning__risk_floor": -1.0}
+    memory = open_memory(model, **limits, **narrow)
+    begun = monotonic()
+    found = memory.user("ana").recall(ASKED, mode="reason")
+    passed = monotonic() - begun
+    ended.set()
+    assert passed < 10
+    assert [name for name, _ in model.asked].count(step) == 1
+    assert found.report.status == "degraded"
+    assert found.context
+
+
 def test_what_is_forgotten_meanwhile_is_not_shown(open_memory: Any) -> None:
     model = good()
     memory = open_memory(model)
@@ -132,6 +162,25 @@ def test_what_is_forgotten_meanwhile_is_not_shown(open_memory: Any) -> None:
     assert "lamp" not in str(found.trace)
     assert "message:m4" not in {fact.id for fact in found.facts}
     assert "m4" not in {hit.message_id for hit in found.evidence}
+
+
+@pytest.mark.parametrize("how", ["forget", "erase"])
+def test_words_whose_id_another_text_has_meanwhile_are_not_shown(
+    open_memory: Any, how: str
+) -> None:
+    model = good()
+    ana = open_memory(model).user("ana")
+
+    def edited(prompt: str) -> dict[str, Any]:
+        answer = unify(prompt)
+        ana.forget(message="m4") if how == "forget" else ana.erase()
+        said = {"role": "user", "content": "Lena liked a book.", "id": "m4"}
+        ana.add([said], session_id="s")
+        return answer
+
+    model.answers["Unification"] = edited
+    found = ana.recall(ASKED, mode="reason")
+    assert "lamp" not in str(found)
 
 
 @pytest.mark.parametrize("gone", ["m2", "m3"])

@@ -179,7 +179,7 @@ STEPS: Any = {
         {**LIST, "look_for": ["Shipped."]},
     ),
     "conflicts": ("reasoning.lookups.overlaps_at", {}),
-    "context": ("reasoning.assemble_context.labels_of_records", {}),
+    "context": ("reasoning.assemble_context.labelled_records", {}),
 }
 
 

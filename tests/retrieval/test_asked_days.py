@@ -11,8 +11,9 @@ from langmem_graph.moments import fitting
 from langmem_graph.retrieval import ranking
 from langmem_graph.retrieval.facts import find_facts
 from langmem_graph.retrieval.ranking import QueryDays
-from langmem_graph.retrieval.search_common import UserSearch
-from langmem_graph.storage.reading import EVERYTHING
+from langmem_graph.retrieval.search_common import RoomSearch, UserSearch
+from langmem_graph.storage.reading import EVERYTHING, Reading
+from tests.support.settings import nested
 
 ASKED = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
 ON = {
@@ -30,7 +31,7 @@ def route(days: int) -> str:
     return f"{'bdfgklmn'[days // 8]}o{'prstvwxz'[days % 8]}a"
 
 
-def told(memory: Any) -> Any:
+def told(memory: Any, **about: Any) -> Any:
     """A user who said something on each of forty days."""
     ana = memory.user("ana")
     for days in range(1, 40):
@@ -40,7 +41,7 @@ def told(memory: Any) -> Any:
             "content": f"I walked to {route(days)}.",
             "id": f"m{days}",
         }
-        ana.add([{**message, "at": at}], session_id=f"s{days}")
+        ana.add([{**message, "at": at}], session_id=f"s{days}", **about)
     return ana
 
 
@@ -113,3 +114,69 @@ def test_a_recall_reads_the_days_of_its_question_once(
         ana = memory.user("ana", shared=["team"])
         ana.recall("What did I do yesterday?", mode="fast")
     assert read == ["What did I do yesterday?"]
+
+
+DAYS_AGO = timedelta(days=21)
+FEW: dict[str, Any] = {"ranking__dense_candidates": 5, "ranking__word_candidates": 5}
+DAY = {
+    "What happened yesterday?": 1,
+    "What did I tell you three weeks ago?": 21,
+    "What did I say on 10 November 2026?": 10,
+    "What did I say on 10 November?": 10,
+}
+
+
+@pytest.mark.parametrize("where", [None, {"kind": "walk"}])
+@pytest.mark.parametrize("held", [True, False])
+def test_the_day_is_found_among_more_messages_than_are_candidates(
+    open_memory: Any, monkeypatch: pytest.MonkeyPatch, held: bool, where: Any
+) -> None:
+    if not held:
+        monkeypatch.setattr(RoomSearch, "held", lambda *_: None)
+    memory = open_memory(None, **FEW)
+    ana = told(memory, metadata={"kind": "walk"})
+    for question, days in DAY.items():
+        found = ana.recall(question, at=ASKED, mode="fast", k=3, where=where)
+        assert f"I walked to {route(days)}." in found.context, question
+    hidden = ana.recall(next(iter(DAY)), at=ASKED, mode="fast", where={"kind": "x"})
+    assert hidden.evidence == []
+
+
+def test_the_day_is_found_in_a_shared_room(tmp_path: Path) -> None:
+    options: Any = {"embeddings": "hash", "settings": nested(**FEW)}
+    with Memory(tmp_path, authorize=lambda *_: True, **options) as memory:
+        told(memory)
+        team = memory.shared("team", as_user="ana")
+        met = {"role": "user", "content": "We met in Gusa.", "at": ASKED - DAYS_AGO}
+        team.add([met], session_id="t")
+        more = [{**met, "content": f"Talk {n}.", "at": ASKED} for n in range(40)]
+        team.add(more, session_id="u")
+        ana = memory.user("ana", shared=["team"])
+        found = ana.recall("What happened three weeks ago?", at=ASKED, mode="fast")
+    assert "We met in Gusa." in found.context
+    assert f"I walked to {route(21)}." in found.context
+
+
+def test_a_record_of_the_day_is_found_among_more_than_are_candidates(
+    open_memory: Any,
+) -> None:
+    ana = told(open_memory(None, **FEW))
+    rows = [
+        {"text": f"Ana walked to {route(days)}.", "source_message_ids": [f"m{days}"]}
+        for days in range(1, 40)
+    ]
+    assert not ana.add_records(rows).rejected
+    for question, days in DAY.items():
+        hits = ana.search_records(question, k=3, as_of=ASKED)
+        shown = {hit.text for hit in hits}
+        assert f"Ana walked to {route(days)}." in shown, question
+
+
+def test_where_no_day_is_named_none_is_looked_up(
+    open_memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana = told(open_memory(None, **FEW))
+    asked: list[Any] = []
+    monkeypatch.setattr(Reading, "said_within", lambda *given: asked.append(given))
+    assert ana.recall("Where did I walk?", at=ASKED, mode="fast").evidence
+    assert asked == []
